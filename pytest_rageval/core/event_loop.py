@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
 from pytest_rageval.core.gathering import (
     NOT_FINISHED,
-    CallbackFuture,
     call_user_function,
     is_inline,
     run_inline,
@@ -187,7 +186,7 @@ class BackgroundEventLoop:
         loop = asyncio.get_running_loop()
         job: Callable[[], CallResult[T]] = partial(_call_result, function, args)
         if self._threads == 1:
-            call = _PendingCall(job, CallbackFuture())
+            call = _PendingCall(job, loop.create_future())
             if not self._new_calls:
                 # The calls of this iteration of the loop are passed on together, in its next iteration.
                 loop.call_soon(self._queue_new_calls)
@@ -383,7 +382,7 @@ class _PendingCall:
     """A call of a user's function; `future` receives what `job` returns."""
 
     job: "Callable[[], CallResult[Any]]"
-    future: "CallbackFuture[CallResult[Any]]"
+    future: "asyncio.Future[CallResult[Any]]"
 
 
 def _set_results(finished: "Sequence[tuple[_PendingCall, CallResult[Any]]]") -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from pytest_rageval.core.errors import RagevalError, Unscored
-from pytest_rageval.core.gathering import CallbackFuture, require_loop
+from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import Server
@@ -64,7 +64,7 @@ class Gateway:
         self.served: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self.source: Source = self._make_source(Prices.load(settings.prices))
         # A separate future for each caller: cancelling one caller must not cancel the others.
-        self._callers: defaultdict[str, list[CallbackFuture[Reply]]] = defaultdict(list)
+        self._callers: defaultdict[str, list[asyncio.Future[Reply]]] = defaultdict(list)
         # With each request, whether it counts even if its reply is cached.
         self._queue: list[tuple[Server, Request, bool]] = []
         # asyncio itself holds only weak references to tasks.
@@ -116,7 +116,7 @@ class Gateway:
 
     async def _get_reply(self, server: Server, request: Request, counts: Callable[[], bool]) -> Reply:
         await require_loop()
-        future: CallbackFuture[Reply] = CallbackFuture()
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if request.key not in self._callers:
             if not self._queue:
                 asyncio.get_running_loop().call_soon(self._start_queue)

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import CallbackFuture, is_inline, require_loop
+from pytest_rageval.core.gathering import is_inline, require_loop
 from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
 
 Key = tuple[str, int | None]
 
-InFlight = dict[Key, list[CallbackFuture[Any]]]
+InFlight = dict[Key, list[asyncio.Future[Any]]]
 """The questions whose call is running, each with the futures of the coroutines that wait for its result."""
 
 MAX_BATCH: Final = 100
@@ -36,7 +36,7 @@ class QueryBatcher:
         self._name = name
         self._read = read
         self._user = UserCallable(name, retrieve_many, loop, read=self._read_results)
-        self._waiting: defaultdict[int | None, list[tuple[str, CallbackFuture[Any]]]] = defaultdict(list)
+        self._waiting: defaultdict[int | None, list[tuple[str, asyncio.Future[Any]]]] = defaultdict(list)
         self._expected: dict[Key, None] = {}
         self._fetched: dict[Key, Any] = {}
         self._loop = loop
@@ -75,10 +75,10 @@ class QueryBatcher:
             raise result.with_traceback(None)
         return result
 
-    def _add_waiting(self, key: Key) -> "CallbackFuture[Any]":
+    def _add_waiting(self, key: Key) -> "asyncio.Future[Any]":
         """Return a future of the result: of the call in flight, or of a call for all questions that wait."""
         question, k = key
-        future: CallbackFuture[Any] = CallbackFuture()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if key in self._in_flight:
             self._in_flight[key].append(future)
             return future
@@ -132,7 +132,7 @@ class QueryBatcher:
                 task.add_done_callback(self._tasks.discard)
         self._waiting.clear()
 
-    async def _resolve(self, waiting: Sequence[tuple[str, CallbackFuture[Any]]], k: int | None) -> None:
+    async def _resolve(self, waiting: Sequence[tuple[str, asyncio.Future[Any]]], k: int | None) -> None:
         try:
             results = await self._results([question for question, _ in waiting], k)
         except BaseException as error:  # noqa: BLE001 - raised in every waiting call

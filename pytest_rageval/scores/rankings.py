@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import CallableError, InputError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example, QuestionWithHistory
-from pytest_rageval.core.gathering import CallbackFuture, is_fatal, is_inline, require_loop
+from pytest_rageval.core.gathering import is_fatal, is_inline, require_loop
 from pytest_rageval.core.ranking import CreatedDocuments, Document, Ranking, Span
 from pytest_rageval.lib.spool import Spool
 
@@ -42,7 +42,7 @@ class SingleFlight:
     def __init__(self, compact: "Callable[[Any], Hashable] | None" = None) -> None:
         self._compact = digest_key if compact is None else compact
         # The waiting callers of each key whose result is being computed.
-        self._waiters: dict[Hashable, list[CallbackFuture[BaseException | None]]] = {}
+        self._waiters: dict[Hashable, list[asyncio.Future[BaseException | None]]] = {}
         self._results: dict[Hashable, Any] = {}
         self._errors: dict[Hashable, tuple[BaseException, TracebackType | None]] = {}
 
@@ -66,7 +66,7 @@ class SingleFlight:
         await require_loop()
         if stored_key not in self._waiters:
             return
-        waiter: CallbackFuture[BaseException | None] = CallbackFuture()
+        waiter: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self._waiters[stored_key].append(waiter)
         error = await waiter
         if error is not None:

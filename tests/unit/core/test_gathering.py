@@ -1,15 +1,13 @@
 """Awaiting many coroutines concurrently."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Coroutine
 from contextvars import ContextVar
 from time import monotonic
 
 import pytest
 
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.gathering import CallbackFuture, gather_all, gather_two
+from pytest_rageval.core.gathering import gather_all
 
 
 def test_an_error_is_raised_when_all_have_ended(loop) -> None:
@@ -47,7 +45,7 @@ def test_so_many_at_a_time_in_their_order(loop) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        for _ in range(number % 3):
+        for _ in range(1 + number % 3):
             await asyncio.sleep(0)
         running -= 1
         ended.append(number)
@@ -67,24 +65,19 @@ def test_so_many_at_a_time_in_their_order(loop) -> None:
     assert sorted(ended) == list(range(50))
 
 
-@pytest.mark.parametrize(("together", "least"), [(1, 195), (200, 100)])
-def test_the_next_begins_at_once_where_they_end_one_by_one(loop, together: int, least: int) -> None:
-    """If coroutines end one by one, the next starts at once, so that the limit stays in use.
-
-    If they end together, as cached replies do, at least half of the limit is in use.
-    """
-    waiting: list[CallbackFuture[None]] = []
+def test_the_next_begins_at_once_where_one_ends(loop) -> None:
+    waiting: list[asyncio.Future[None]] = []
     seen: list[int] = []
 
     async def work(_: int) -> None:
-        waiting.append(CallbackFuture())
+        waiting.append(asyncio.get_running_loop().create_future())
         await waiting[-1]
 
     async def reply() -> None:
         while True:
             await asyncio.sleep(0)
             seen.append(len(waiting))
-            for _ in range(min(together, len(waiting))):
+            for _ in waiting[:1]:
                 waiting.pop(0).set_result(None)
 
     async def main() -> None:
@@ -94,7 +87,7 @@ def test_the_next_begins_at_once_where_they_end_one_by_one(loop, together: int, 
 
     loop.run(main())
     started = seen.index(200)
-    assert min(seen[started : started + 400 // together]) >= least
+    assert min(seen[started : started + 400]) >= 195
 
 
 def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> None:
@@ -130,62 +123,12 @@ def test_a_cancelled_one_ends_the_rest_only_where_all_are_cancelled(loop) -> Non
     assert began == [0, 1]
 
 
-async def count_tasks(gathered: Awaitable[object]) -> int:
-    """Return the number of tasks that are created while the awaitable runs."""
-    made = 0
-
-    def make(loop: asyncio.AbstractEventLoop, work: Coroutine, **named: object) -> asyncio.Task:
-        nonlocal made
-        made += 1
-        return asyncio.Task(work, loop=loop, **named)
-
-    loop = asyncio.get_running_loop()
-    loop.set_task_factory(make)
-    try:
-        await gathered
-    finally:
-        loop.set_task_factory(None)
-    return made
-
-
-def test_what_waits_for_promises_takes_no_task(loop) -> None:
-    """Coroutines that wait only for CallbackFutures need no task, also when nested; any other future needs one."""
-    promises: list[CallbackFuture[int]] = []
-
-    async def promised(number: int) -> int:
-        promises.append(CallbackFuture())
-        return number + await promises[-1]
-
-    async def two(number: int) -> int:
-        return sum(await gather_two(promised(number), promised(number)))
-
-    async def kept() -> list[int]:
-        def answer() -> None:
-            for promise in promises[::-1]:
-                promise.set_result(1)
-
-        asyncio.get_running_loop().call_later(0.01, answer)
-        return await gather_all(map(two, range(100)))
-
-    async def main() -> None:
-        assert await count_tasks(kept()) == 0
-        assert await count_tasks(gather_all(asyncio.sleep(0.001) for _ in range(3))) == 3
-
-    loop.run(main())
-    promises.clear()
-
-    async def values() -> list[int]:
-        return await kept()
-
-    assert loop.run(values()) == [2 * number + 2 for number in range(100)]
-
-
-def test_a_coroutine_keeps_its_context_where_it_becomes_a_task(loop) -> None:
+def test_a_coroutine_has_a_context_of_its_own(loop) -> None:
     variable: ContextVar[int] = ContextVar("variable", default=0)
 
     async def work(number: int) -> tuple[int, int]:
         token = variable.set(number)
-        promise: CallbackFuture[None] = CallbackFuture()
+        promise: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(promise.set_result, None)
         await promise
         await asyncio.sleep(0)
@@ -194,21 +137,6 @@ def test_a_coroutine_keeps_its_context_where_it_becomes_a_task(loop) -> None:
         return during, variable.get()
 
     assert loop.run(gather_all(map(work, (1, 2)))) == [(1, 0), (2, 0)]
-
-
-def test_a_wait_may_end_before_the_task_that_takes_it_over_runs(loop) -> None:
-    """A CallbackFuture may be done before the task that continues the coroutine runs."""
-
-    async def work() -> list[int]:
-        results = []
-        for value in range(3):
-            await asyncio.sleep(0)
-            promise: CallbackFuture[int] = CallbackFuture()
-            asyncio.get_running_loop().call_soon(promise.set_result, value)
-            results.append(await promise)
-        return results
-
-    assert loop.run(gather_all([work(), work()])) == [[0, 1, 2]] * 2
 
 
 def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
@@ -236,14 +164,14 @@ def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
 
 
 def test_cancelled_coroutines_are_closed(loop) -> None:
-    promises: list[CallbackFuture[None]] = []
+    promises: list[asyncio.Future[None]] = []
     closed: list[int] = []
 
     async def work(number: int) -> None:
         try:
             if number % 2:
                 await asyncio.Event().wait()
-            promises.append(CallbackFuture())
+            promises.append(asyncio.get_running_loop().create_future())
             await promises[-1]
         finally:
             closed.append(number)
@@ -272,7 +200,7 @@ def test_cancelled_coroutines_end_in_their_own_contexts(loop) -> None:
     async def work(number: int) -> None:
         token = variable.set(number)
         try:
-            await CallbackFuture()
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             seen.append("cancelled")
             if number == 0:
@@ -293,18 +221,3 @@ def test_cancelled_coroutines_end_in_their_own_contexts(loop) -> None:
 
     loop.run(main())
     assert seen == ["cancelled"] * 3 + ["went on"] * 2
-
-
-def test_what_a_task_takes_over_is_a_coroutine(loop, monkeypatch) -> None:
-    """Tasks are created only from coroutines, because Python 3.12 accepts no generators."""
-    made: list[object] = []
-    create = asyncio.BaseEventLoop.create_task
-
-    def create_task(self: asyncio.AbstractEventLoop, work: object, **named: object) -> asyncio.Task:
-        made.append(work)
-        return create(self, work, **named)
-
-    monkeypatch.setattr(asyncio.BaseEventLoop, "create_task", create_task)
-    loop.run(gather_all([asyncio.sleep(0)]))
-    assert made
-    assert all(map(inspect.iscoroutine, made))

@@ -1,5 +1,6 @@
 """The results that the evaluations of a run share."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from pytest_rageval.answers.judge import record_tally
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.gathering import CallbackFuture, gather_all
+from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Tally
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
 from pytest_rageval.core.user_code import MAX_FAILURES
@@ -141,7 +142,7 @@ def test_work_that_was_dropped_is_done_again(loop) -> None:
     results = SingleFlight()
 
     async def waits() -> str:
-        await CallbackFuture()
+        await asyncio.Event().wait()
         return "never"
 
     async def done() -> str:
