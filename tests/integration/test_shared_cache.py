@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -445,13 +446,17 @@ def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
     folder, bomb = tmp_path / "shared", tmp_path / "executed"
     project.run(f"--rageval-cache=diskcache:{folder}").assert_outcomes(passed=1)
     with diskcache.Cache(folder) as cache:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            unknown = [str(warning.message) for warning in cache.check()]
+        assert unknown == [f"unknown file: {folder / '.gitignore'}"]
         names = [name for name in cache if ":reply:" in name]
         cache[names[0]] = _Bomb(bomb)
         cache[_Bomb(bomb)] = "a key"
-        cache["rageval:replies:owners"] = _Bomb(bomb)
+        cache["theirs"] = _Bomb(bomb)
         large = cache.get(names[1]), _Bomb(bomb), "x" * 100_000
         cache[names[1]] = large
-        cache.get("rageval:replies:owners")
+        cache.get("theirs")
         assert bomb.exists()
         bomb.unlink()
     project.run(f"--rageval-cache=diskcache:{folder}", "--rageval=cache_dir=other").assert_outcomes(passed=1)

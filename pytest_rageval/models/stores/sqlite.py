@@ -1,5 +1,6 @@
 """The default store, a SQLite file in the cache folder (`sqlite_file`); and the search for damaged entries in it.
 
+`LocalStore` is the part that a store of another kind on this machine can use: claims and spending in such a file.
 Claims are in the table `leases`. A process renews its claims by writing a new heartbeat into the column `expires`. An
 owner whose heartbeat has not changed for `CLAIM_TTL_S` counts as dead. A process never compares another process's
 heartbeat with a clock, so the clocks of machines may differ.
@@ -10,11 +11,11 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.foreign_values import JsonObject
@@ -115,7 +116,7 @@ class Claims:
 
     def _dead_owners(self) -> set[bytes]:
         """Read the heartbeats of the other owners; return the owners that are dead."""
-        rows = self._database.rows(
+        rows: Any = self._database.rows(
             # As bytes: a damaged file may have any value.
             "SELECT CAST(owner AS BLOB), CAST(max(expires) AS BLOB) FROM leases WHERE owner != ? GROUP BY owner",
             (self._owner,),
@@ -127,9 +128,9 @@ class OwnerMonitor:
     """Watches the heartbeats of other processes with claims, to detect dead processes."""
 
     def __init__(self) -> None:
-        self._states: dict[Hashable, _OwnerState] = {}
+        self._states: dict[bytes, _OwnerState] = {}
 
-    def dead_owners(self, heartbeats: Iterable[tuple[Hashable, object]]) -> set[Any]:
+    def dead_owners(self, heartbeats: Iterable[tuple[bytes, object]]) -> set[bytes]:
         """Observe the last heartbeat of each owner; return the owners that have not renewed for `CLAIM_TTL_S`."""
         now = time.monotonic()
         before, self._states = self._states, {}
@@ -139,7 +140,7 @@ class OwnerMonitor:
         return {owner for owner, state in self._states.items() if state.unchanged_s >= CLAIM_TTL_S}
 
     @property
-    def owners(self) -> Collection[Hashable]:
+    def owners(self) -> Collection[bytes]:
         return self._states.keys()
 
 
@@ -168,18 +169,25 @@ RESTORED: Final = "the cache folder was removed during the run; it was created a
 SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
 
-class SqliteStore:
-    """A `ReplyStore` in a folder, which is created if it is missing. `remark` is called with remarks for the report."""
+class Replies(Protocol):
+    """The replies of a `LocalStore`; see `ReplyStore`. Replies are stored and deleted in a transaction of its file."""
 
-    def __init__(
-        self, directory: Path, remark: Callable[[str], None] = lambda _: None, *, replies_only: bool = False
-    ) -> None:
-        self.database: Database = Database(
-            directory, restored=lambda: remark(RESTORED), replies_only=replies_only
-        )
-        self._replies = ReplyTable(self.database)
-        self._claims = Claims(self.database)
-        self.get_nowait: Callable[..., dict[str, Reply]] = self._replies.get_nowait
+    damaged: set[str]
+
+    def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]: ...
+
+    def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None: ...
+
+    def delete_many(self, keys: Iterable[str]) -> None: ...
+
+
+class LocalStore:
+    """A `ReplyStore` for the processes of this machine, without `entries`. Claims and spending are in a SQLite file."""
+
+    def __init__(self, database: Database, replies: Replies) -> None:
+        self.database: Database = database
+        self._replies = replies
+        self._claims = Claims(database)
 
     @property
     def damaged(self) -> set[str]:
@@ -225,12 +233,28 @@ class SqliteStore:
     ) -> Spending | None:
         return spend(self.database, account, change, max_calls=max_calls, max_cost=max_cost)
 
-    def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
-        return inspect_entries(self.database, keys)
-
     def delete_many(self, keys: Sequence[str]) -> None:
         with self.database.transaction():
             self._replies.delete_many(keys)
+
+    def close(self) -> None:
+        self._claims.close()
+        self.database.close()
+
+
+class SqliteStore(LocalStore):
+    """A `ReplyStore` in a folder, which is created if it is missing. `remark` is called with remarks for the report."""
+
+    def __init__(
+        self, directory: Path, remark: Callable[[str], None] = lambda _: None, *, replies_only: bool = False
+    ) -> None:
+        database = Database(directory, restored=lambda: remark(RESTORED), replies_only=replies_only)
+        table = ReplyTable(database)
+        super().__init__(database, table)
+        self.get_nowait: Callable[..., dict[str, Reply]] = table.get_nowait
+
+    def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
+        return inspect_entries(self.database, keys)
 
     def repair(self, damaged: Iterable[Damaged]) -> None:
         """Delete damaged entries, but keep their good replies; call this method in a transaction."""
@@ -242,10 +266,6 @@ class SqliteStore:
                 self.database.execute(
                     "DELETE FROM replies WHERE key = ? OR key = CAST(? AS TEXT)", (entry.key, entry.key)
                 )
-
-    def close(self) -> None:
-        self._claims.close()
-        self.database.close()
 
 
 def spend(
