@@ -4,12 +4,11 @@ Each generator has three methods: `generate` returns a short answer, `cite` all 
 answer. `adapt_generator` converts the user's object from the fixture `rageval_generator`.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, Self, cast
 
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
 from pytest_rageval.core.evalset import conversation_text, history_of
@@ -26,10 +25,9 @@ from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import Reply, Request, describe_parameters, empty_reason
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
+    FEW_SHOT_PROMPTS,
     Prompts,
-    few_shot_citing_prompt,
-    few_shot_long_answer_prompt,
-    few_shot_prompt,
+    few_shot_answer_prompt,
 )
 
 PromptRenderer = Callable[[str, Sequence[str]], str]
@@ -37,6 +35,9 @@ PromptRenderer = Callable[[str, Sequence[str]], str]
 
 TEMPLATE_OF: Final = {"generate": "answer", "cite": "citing", "explain": "long_answer"}
 """The names of the templates by method."""
+
+EMBEDDED_MAX_TOKENS: Final = {"generate": 16, "cite": 64, "explain": 128}
+"""The tokens of the embedded model's replies, by method."""
 
 ONE_LINE_GRAMMAR: Final = r'root ::= [^\n] [^\n]* "\n"*'
 """A grammar of llama.cpp for a line that is not empty, because a base model sometimes returns an empty line."""
@@ -119,18 +120,32 @@ class _DispatchingGenerator(ABC):
     async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str: ...
 
 
-class _ModelGenerator(_DispatchingGenerator):
-    """A generator that requests answers from a model through the gateway."""
+@dataclass(frozen=True)
+class LLMGenerator(_DispatchingGenerator):
+    """An instruction-tuned model at an OpenAI-compatible server; the user's `parameters` replace its own."""
 
     gateway: Gateway
     server: Server
     model: str
+    temperature: float = TEMPERATURE
+    max_tokens: int | None = None
+    prompts: Prompts = DEFAULT_PROMPTS
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
 
-    @abstractmethod
-    def _prompt_renderer(self, method: str) -> PromptRenderer: ...
+    def with_temperature(self, temperature: float) -> Self:
+        """Return this generator with another temperature, which also replaces one in the user's parameters."""
+        parameters = {name: value for name, value in self.parameters.items() if name != "temperature"}
+        return replace(self, temperature=temperature, parameters=parameters)
 
-    @abstractmethod
-    def _parameters(self, method: str) -> dict[str, object]: ...
+    def template(self, method: str) -> str:
+        return self.prompts.template(TEMPLATE_OF[method])
+
+    def _prompt_renderer(self, method: str) -> PromptRenderer:
+        return partial(self.prompts.fill, TEMPLATE_OF[method])
+
+    def _parameters(self, method: str) -> dict[str, object]:  # noqa: ARG002 - the same for all methods
+        limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
+        return merge_parameters({"temperature": self.temperature, **limit}, self.parameters)
 
     @cached_property
     def _prompts_and_parameters(self) -> dict[str, tuple[PromptRenderer, dict[str, object]]]:
@@ -195,67 +210,23 @@ def _parts(render: PromptRenderer, question: str, texts: tuple[str, ...]) -> dic
 
 
 @dataclass(frozen=True)
-class LLMGenerator(_ModelGenerator):
-    """An instruction-tuned model at an OpenAI-compatible server; the user's `parameters` replace its own."""
-
-    gateway: Gateway
-    server: Server
-    model: str
-    temperature: float = TEMPERATURE
-    max_tokens: int | None = None
-    prompts: Prompts = DEFAULT_PROMPTS
-    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
-
-    def with_temperature(self, temperature: float) -> "LLMGenerator":
-        """Return this generator with another temperature, which also replaces one in the user's parameters."""
-        parameters = {name: value for name, value in self.parameters.items() if name != "temperature"}
-        return replace(self, temperature=temperature, parameters=parameters)
-
-    def template(self, method: str) -> str:
-        return self.prompts.template(TEMPLATE_OF[method])
-
-    def _prompt_renderer(self, method: str) -> PromptRenderer:
-        return partial(self.prompts.fill, TEMPLATE_OF[method])
-
-    def _parameters(self, method: str) -> dict[str, object]:  # noqa: ARG002 - the same for all methods
-        limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
-        return merge_parameters({"temperature": self.temperature, **limit}, self.parameters)
-
-
-@dataclass(frozen=True)
-class EmbeddedGenerator(_ModelGenerator):
+class EmbeddedGenerator(LLMGenerator):
     """The local base model, with worked examples in its prompts.
 
     At temperature 0, the default, all draws are the same. At 0.5 so small a model returns other wrong answers rather
     than other correct ones.
     """
 
-    gateway: Gateway
-    server: Server
-    model: str
-    max_tokens: int = 16
-    max_tokens_cited: int = 64
-    max_tokens_explained: int = 128
     temperature: float = 0.0
-
-    def with_temperature(self, temperature: float) -> "EmbeddedGenerator":
-        return replace(self, temperature=temperature)
-
-    def template(self, method: str) -> str:
-        """Return the template of a method's prompt, including the worked examples."""
-        prompt = self._prompt_renderer(method)("{question}", ["{passages}"])
-        # Remove the number or the dash of the placeholder, because the list of passages has its own.
-        return re.sub(r"(?m)^.*\{passages\}$", "{passages}", prompt)
+    prompts: Prompts = FEW_SHOT_PROMPTS
 
     def _prompt_renderer(self, method: str) -> PromptRenderer:
-        renderers = {"cite": few_shot_citing_prompt, "explain": few_shot_long_answer_prompt}
-        return renderers.get(method, few_shot_prompt)
+        return few_shot_answer_prompt if method == "generate" else super()._prompt_renderer(method)
 
     def _parameters(self, method: str) -> dict[str, object]:
-        limits = {"cite": self.max_tokens_cited, "explain": self.max_tokens_explained}
         return {
             "temperature": self.temperature,
-            "max_tokens": limits.get(method, self.max_tokens),
+            "max_tokens": EMBEDDED_MAX_TOKENS[method],
             "stop": ["\n"],
             "extra_body": {"grammar": ONE_LINE_GRAMMAR},
         }

@@ -1,8 +1,9 @@
 """Renders prompts: filled templates for instruction-tuned models, and few-shot prompts that a base model continues."""
 
+import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from pytest_rageval.models.prompts import (
     LONG_ANSWER_INSTRUCTION,
     PLACEHOLDER,
     PREFERENCE_WITH_EXAMPLES,
+    QUESTION_AND_PASSAGES,
     QUESTION_EXAMPLES,
     QUESTION_INSTRUCTION,
     REWORDED_TEMPLATES,
@@ -28,11 +30,34 @@ from pytest_rageval.models.prompts import (
     TEMPLATES,
     UNFENCED_PLACEHOLDERS,
     WorkedExample,
-    bulleted_list,
     fence,
-    fence_token,
     numbered_list,
 )
+
+TOKEN_LENGTH: Final = 12
+
+
+def bulleted_list(texts: Sequence[str]) -> str:
+    return "\n".join([f"- {' '.join(text.split())}" for text in texts])
+
+
+def fence_token(texts: Iterable[str]) -> str:
+    """Return a token that none of the texts contains: 12 hex digits of a SHA-256 of all texts.
+
+    The same texts have the same token, so that their prompt and its request key stay the same. The author of a text
+    cannot put the token into it, because the token depends on the complete text and on the other texts.
+
+    >>> fence_token(["How far?", "5 km"])
+    '3cf00396661e'
+    """
+    hashed = joined = "\0".join(texts)
+    for n in count():
+        # A Python string may contain half of a surrogate pair, which UTF-8 does not allow.
+        token = hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:TOKEN_LENGTH]
+        if token not in joined.lower():
+            break
+        hashed = f"{joined}\0{n}"
+    return token
 
 
 def _one_line(text: str) -> str:
@@ -42,10 +67,10 @@ def _one_line(text: str) -> str:
 _FORMATS: Final[Mapping[str, Callable[[Any], str]]] = {
     # An answer that is rated is the only text of a list.
     "answer": lambda text: text if isinstance(text, str) else "\n".join(text),
+    # So is a list that is formatted already.
+    "passages": lambda texts: texts if isinstance(texts, str) else numbered_list(texts),
     "references": bulleted_list,
-    **dict.fromkeys(
-        ("passages", "first_passages", "second_passages", "gold", "nuggets", "sources"), numbered_list
-    ),
+    **dict.fromkeys(("first_passages", "second_passages", "gold", "nuggets", "sources"), numbered_list),
     # On one line a text cannot look like a part of the prompt, and its layout has no influence.
     **dict.fromkeys(("passage", "first", "second"), _one_line),
 }
@@ -225,57 +250,51 @@ def _check_template(name: object, template: object, where: str) -> None:
             )
 
 
-def few_shot_prompt(question: str, passages: Sequence[str]) -> str:
-    """Return the prompt for a short answer of a small base model, with four worked examples.
-
-    Each example has several passages, because a base model copies the pattern that it sees: from one passage it learns
-    to copy, from several to choose.
-    """
-    instruction = "Read each question and give a short answer (at most 5 words), copied from the text."
-    return _few_shot(instruction, _question_around_bullets, ANSWER_EXAMPLES, question, passages)
+_AROUND_BULLETS: Final = (
+    "Question: {question}\n\n{passages}\n\n"
+    "The question was: {question}\nThe answer, in a few words copied from above:"
+)
 
 
-def few_shot_citing_prompt(question: str, passages: Sequence[str]) -> str:
-    return _few_shot(CITING_INSTRUCTION, _question_before_and_after, CITING_EXAMPLES, question, passages)
-
-
-def few_shot_long_answer_prompt(question: str, passages: Sequence[str]) -> str:
-    return _few_shot(
-        LONG_ANSWER_INSTRUCTION, _question_before_and_after, LONG_ANSWER_EXAMPLES, question, passages
-    )
-
-
-def few_shot_question_prompt(passage: str) -> str:
-    worked = "".join(f"Passage: {passage}\n{reply}\n\n" for passage, reply in QUESTION_EXAMPLES)
-    return f"{QUESTION_INSTRUCTION}\n\n{worked}Passage: {' '.join(passage.split())}\nQuestion:"
+def _bullets(passages: Sequence[str]) -> str:
+    return bulleted_list(passages) or "(none)"
 
 
 def _few_shot(
     instruction: str,
-    render: Callable[[str, Sequence[str]], str],
+    form: str,
     examples: Sequence[WorkedExample],
-    question: str,
-    passages: Sequence[str],
+    listed: Callable[[Sequence[str]], str] = numbered_list,
 ) -> str:
-    """Return an instruction, worked examples, and the question in the same form: `render(question, passages)`."""
-    conversation = conversation_text(history_of(question))
-    section = CONVERSATION_SECTION.replace("{conversation}", conversation) if conversation else ""
-    return f"{instruction}\n\n{_worked_examples(render, examples)}{section}{render(question, passages)}"
-
-
-@cache
-def _worked_examples(render: Callable[[str, Sequence[str]], str], examples: Sequence[WorkedExample]) -> str:
-    """Return the examples with their answers, each in the form of the question that follows them."""
-    return "".join(f"{render(question, passages)} {answer}\n\n" for question, passages, answer in examples)
-
-
-def _question_before_and_after(question: str, passages: Sequence[str]) -> str:
-    return f"Question: {question}\n\nPassages:\n{numbered_list(passages)}\n\nQuestion: {question}\nAnswer:"
-
-
-def _question_around_bullets(question: str, passages: Sequence[str]) -> str:
-    listed = "\n".join(f"- {' '.join(passage.split())}" for passage in passages) or "(none)"
-    return (
-        f"Question: {question}\n\n{listed}\n\n"
-        f"The question was: {question}\nThe answer, in a few words copied from above:"
+    """Return a template of an instruction, worked examples with their answers, and the question in the same form."""
+    worked = (
+        f"{form.format(question=question, passages=listed(passages))} {answer}\n\n"
+        for question, passages, answer in examples
     )
+    return f"{instruction}\n\n{''.join(worked)}{form}"
+
+
+FEW_SHOT_PROMPTS: Final = Prompts(
+    {
+        "answer": _few_shot(
+            "Read each question and give a short answer (at most 5 words), copied from the text.",
+            _AROUND_BULLETS,
+            ANSWER_EXAMPLES,
+            _bullets,
+        ),
+        "citing": _few_shot(CITING_INSTRUCTION, QUESTION_AND_PASSAGES, CITING_EXAMPLES),
+        "long_answer": _few_shot(LONG_ANSWER_INSTRUCTION, QUESTION_AND_PASSAGES, LONG_ANSWER_EXAMPLES),
+        "question": (
+            f"{QUESTION_INSTRUCTION}\n\n"
+            + "".join(f"Passage: {passage}\n{reply}\n\n" for passage, reply in QUESTION_EXAMPLES)
+            + "Passage: {passage}\nQuestion:"
+        ),
+    },
+    fences=False,
+)
+"""The prompts of a small base model, with worked examples that it continues."""
+
+
+def few_shot_answer_prompt(question: str, passages: Sequence[str]) -> str:
+    """Return the prompt for a short answer of a small base model, with the passages as bullets."""
+    return FEW_SHOT_PROMPTS.fill("answer", question, _bullets(passages))

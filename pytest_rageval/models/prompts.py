@@ -1,4 +1,4 @@
-"""The package's prompt templates with their worked examples, and functions that list and fence the texts in a prompt.
+"""The package's prompt templates with their worked examples, and what lists and fences a text in a prompt.
 
 A user may replace each template. A prompt is part of each request, and its digest is part of each fingerprint: a
 changed word requests new replies and makes baselines stale. A fence is two lines around a quoted text, with a token
@@ -7,10 +7,8 @@ knowledge neither helps nor misleads. Most have several passages: from one passa
 several to choose.
 """
 
-import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 WorkedExample = tuple[str, tuple[str, ...], str]  # a question, its passages, and the reply
@@ -166,7 +164,6 @@ PREFERENCE_EXAMPLES: Final[tuple[tuple[str, str, str, str, int], ...]] = (
 """Questions, each with two answers, a judge's reasons, and its rating: 1, 2, or 0 for neither."""
 
 
-TOKEN_LENGTH: Final = 12
 FENCE_TEXT: Final = re.compile(
     r"(?:\A|(?<=\n\n))[^\n]*\{mark\}[^\n]*\n\n|^</?\w+ \{mark\}>(?:\n|\Z)", re.MULTILINE
 )
@@ -176,29 +173,6 @@ FENCE_TEXT: Final = re.compile(
 def numbered_list(passages: Sequence[str]) -> str:
     """Return passages, one per line, with the numbers by which answers cite them."""
     return "\n".join([f"[{n}] {' '.join(p.split())}" for n, p in enumerate(passages, 1)]) or "(none)"
-
-
-def bulleted_list(texts: Sequence[str]) -> str:
-    return "\n".join([f"- {' '.join(text.split())}" for text in texts])
-
-
-def fence_token(texts: Iterable[str]) -> str:
-    """Return a token that none of the texts contains: 12 hex digits of a SHA-256 of all texts.
-
-    The same texts have the same token, so that their prompt and its request key stay the same. The author of a text
-    cannot put the token into it, because the token depends on the complete text and on the other texts.
-
-    >>> fence_token(["How far?", "5 km"])
-    '3cf00396661e'
-    """
-    hashed = joined = "\0".join(texts)
-    for n in count():
-        # A Python string may contain half of a surrogate pair, which UTF-8 does not allow.
-        token = hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:TOKEN_LENGTH]
-        if token not in joined.lower():
-            break
-        hashed = f"{joined}\0{n}"
-    return token
 
 
 def fence(name: str, text: str, token: str) -> str:
@@ -300,16 +274,16 @@ _CITING_EXAMPLE: Final = (
 )
 """A worked example of a list with citations, in the same form as the question after it."""
 
-_QUESTION_AND_PASSAGES: Final = (
+QUESTION_AND_PASSAGES: Final = (
     "Question: {question}\n\nPassages:\n{passages}\n\nQuestion: {question}\nAnswer:"
 )
 TEMPLATES: Final[Mapping[str, str]] = {
     "answer": (
         "Answer a question from passages. Use only what they say. Give the answer alone, in as few words as it takes. "
-        f"If they do not hold it, reply exactly: {ABSTENTION}\n\n{_FENCE_NOTICE}{_QUESTION_AND_PASSAGES}"
+        f"If they do not hold it, reply exactly: {ABSTENTION}\n\n{_FENCE_NOTICE}{QUESTION_AND_PASSAGES}"
     ),
-    "citing": f"{CITING_INSTRUCTION}\n\n{_FENCE_NOTICE}{_CITING_EXAMPLE}\n\n{_QUESTION_AND_PASSAGES}",
-    "long_answer": f"{LONG_ANSWER_INSTRUCTION}\n\n{_FENCE_NOTICE}{_QUESTION_AND_PASSAGES}",
+    "citing": f"{CITING_INSTRUCTION}\n\n{_FENCE_NOTICE}{_CITING_EXAMPLE}\n\n{QUESTION_AND_PASSAGES}",
+    "long_answer": f"{LONG_ANSWER_INSTRUCTION}\n\n{_FENCE_NOTICE}{QUESTION_AND_PASSAGES}",
     "question": (
         f"{QUESTION_INSTRUCTION}\n\n{_FENCE_NOTICE}"
         + "".join(

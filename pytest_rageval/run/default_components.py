@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator, in_turn
 from pytest_rageval.core.errors import CallableError, InputError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_rageval.models.budget import Limits
     from pytest_rageval.models.client import RequestPolicy, Server
     from pytest_rageval.models.gateway import Gateway
-    from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator
+    from pytest_rageval.models.generator import LLMGenerator
     from pytest_rageval.models.prompt_rendering import Prompts
 
 V = TypeVar("V")
@@ -106,7 +106,7 @@ class ConfiguredModels:
             self.server(role)
 
     @cached_property
-    def generator(self) -> "EmbeddedGenerator | LLMGenerator":
+    def generator(self) -> "LLMGenerator":
         from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator  # noqa: PLC0415 - see the class
 
         settings, configured = self.settings, self.settings.generator
@@ -278,10 +278,10 @@ class DefaultGenerator:
         return self._generator.template(method)
 
     @cached_property
-    def _generator(self) -> "EmbeddedGenerator | LLMGenerator":
+    def _generator(self) -> "LLMGenerator":
         generator = self.models.generator
         if self.prompts is not None and not self.models.settings.embedded:
-            generator = replace(cast("LLMGenerator", generator), prompts=self.prompts)
+            generator = replace(generator, prompts=self.prompts)
         return generator if self.temperature is None else generator.with_temperature(self.temperature)
 
 

@@ -41,8 +41,8 @@ from pytest_rageval.models import budget, rate_limits
 from pytest_rageval.models import messages as reply
 from pytest_rageval.models import prompt_rendering as continuing
 from pytest_rageval.models.messages import without_reasoning
-from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
-from pytest_rageval.models.prompts import fence, fence_token
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, fence_token
+from pytest_rageval.models.prompts import fence
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.reports import html as page
 from pytest_rageval.reports import layout
@@ -207,7 +207,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "prompts without fences": lambda text: DEFAULT_PROMPTS.without_fences().fill(
         "same_answer", text, [text], text
     ),
-    "prompts of the local model": lambda text: continuing.few_shot_prompt(text, [text]),
+    "prompts of the local model": lambda text: continuing.few_shot_answer_prompt(text, [text]),
     "near_duplicates.words": words.words,
     "near_duplicates.shingles": lambda text: words.shingles(text, 8),
     "near_duplicates.shingle_overlap": lambda text: near_duplicates.shingle_overlap(text, f"{text} x y z"),

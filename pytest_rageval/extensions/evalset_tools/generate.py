@@ -32,7 +32,7 @@ from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.models.messages import empty_reason
-from pytest_rageval.models.prompt_rendering import Prompts, few_shot_question_prompt, read_prompts
+from pytest_rageval.models.prompt_rendering import FEW_SHOT_PROMPTS, Prompts, read_prompts
 from pytest_rageval.models.prompts import MAX_NUGGETS
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.session import Session
@@ -168,7 +168,7 @@ class _Generation:
             self._parameters["max_tokens"] = settings.max_tokens
         self._parameters = merge_parameters(self._parameters, settings.generator.parameters)
         self._llm = session.llm
-        self._prompt = few_shot_question_prompt if settings.embedded else partial(prompts.fill, "question")
+        self._prompt = partial((FEW_SHOT_PROMPTS if settings.embedded else prompts).fill, "question")
         self._generator = DefaultGenerator(models, prompts)
         self._comparator = DefaultJudge(models, prompts)
         self.wanted = n

@@ -1,16 +1,16 @@
 """How prompts show the conversation before the question."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
 from pytest_rageval.core.evalset import QuestionWithHistory
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
+    FEW_SHOT_PROMPTS,
     build_prompts,
-    few_shot_citing_prompt,
-    few_shot_long_answer_prompt,
-    few_shot_prompt,
+    few_shot_answer_prompt,
 )
 
 HISTORY = [{"role": "user", "content": "Do you\nship {question}?"}, {"role": "assistant", "content": "Yes."}]
@@ -43,7 +43,10 @@ def test_a_prompt_has_the_conversation_in_a_section_before_the_question(prompt: 
     assert "onversation" not in prompt(PLAIN)
 
 
-@pytest.mark.parametrize("prompt", [few_shot_prompt, few_shot_citing_prompt, few_shot_long_answer_prompt])
+@pytest.mark.parametrize(
+    "prompt",
+    [few_shot_answer_prompt, *(partial(FEW_SHOT_PROMPTS.fill, name) for name in ("citing", "long_answer"))],
+)
 def test_a_page_that_a_base_model_continues_has_it_too(prompt: Callable[[str, Sequence[str]], str]) -> None:
     page = prompt(ASKED, ["p"])
     before, _, after = page.partition(f"Conversation before the question:\n{SHOWN}\n\n")

@@ -15,9 +15,8 @@ from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator, ada
 from pytest_rageval.models.messages import Reply, Request, request_summary
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
+    FEW_SHOT_PROMPTS,
     Prompts,
-    few_shot_citing_prompt,
-    few_shot_long_answer_prompt,
 )
 from pytest_rageval.models.server import RemoteServer
 
@@ -214,7 +213,7 @@ def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLo
     cited, answered, cited_locally, answered_locally = gateway.requests
     assert cited.messages[0]["content"] == DEFAULT_PROMPTS.fill("citing", "Which?", ["one", "two"])
     assert cited.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
-    assert cited_locally.messages[0]["content"] == few_shot_citing_prompt("Which?", ["one", "two"])
+    assert cited_locally.messages[0]["content"] == FEW_SHOT_PROMPTS.fill("citing", "Which?", ["one", "two"])
     assert cited_locally.parameters == answered_locally.parameters | {"max_tokens": 64}
 
 
@@ -304,7 +303,9 @@ def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: Backgro
     request, local_request = gateway.requests
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill("long_answer", "Which?", ["one", "two"])
     assert request.parameters == {"temperature": 0.5, "max_tokens": 9}
-    assert local_request.messages[0]["content"] == few_shot_long_answer_prompt("Which?", ["one", "two"])
+    assert local_request.messages[0]["content"] == FEW_SHOT_PROMPTS.fill(
+        "long_answer", "Which?", ["one", "two"]
+    )
     assert local_request.parameters["max_tokens"] == 128
     for generator in (remote, local):
         identities = [generator.identity(method) for method in ("generate", "cite", "explain")]

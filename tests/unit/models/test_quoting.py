@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_rageval.models import prompts as templates
-from pytest_rageval.models.prompt_rendering import build_prompts
-from pytest_rageval.models.prompts import fence, fence_token
+from pytest_rageval.models import prompt_rendering
+from pytest_rageval.models.prompt_rendering import build_prompts, fence_token
+from pytest_rageval.models.prompts import fence
 
 
 def test_a_token_depends_on_all_texts_and_on_nothing_else() -> None:
@@ -17,7 +17,7 @@ def test_a_token_depends_on_all_texts_and_on_nothing_else() -> None:
 @pytest.mark.parametrize("text", ["0123456789abcde", "0123456789ABCDE", "f0123456789abcd", "edcba98765"])
 def test_a_token_is_in_none_of_the_texts(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """The token is in none of the texts in any case, even if only one of sixteen digits is left."""
-    monkeypatch.setattr(templates, "TOKEN_LENGTH", 1)
+    monkeypatch.setattr(prompt_rendering, "TOKEN_LENGTH", 1)
     assert fence_token([text, "?"]) not in text.lower()
 
 

@@ -9,11 +9,9 @@ import pytest
 from pytest_rageval.answers.citations import match_listed_answers, parse_citations
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
+    FEW_SHOT_PROMPTS,
     Prompts,
-    few_shot_citing_prompt,
-    few_shot_long_answer_prompt,
-    few_shot_prompt,
-    few_shot_question_prompt,
+    few_shot_answer_prompt,
 )
 from pytest_rageval.models.prompts import (
     ABSTENTION,
@@ -28,9 +26,10 @@ from pytest_rageval.models.prompts import (
 )
 
 SHORT, CITING, LONG = (partial(DEFAULT_PROMPTS.fill, name) for name in ("answer", "citing", "long_answer"))
+FEW_SHOT_CITING, FEW_SHOT_LONG = (partial(FEW_SHOT_PROMPTS.fill, name) for name in ("citing", "long_answer"))
 QUESTION, PASSAGES = "Which code?", ["The code is  c7.\nIt is new.", "Nothing here."]
 
-READ = [SHORT, CITING, LONG, few_shot_prompt, few_shot_citing_prompt, few_shot_long_answer_prompt]
+READ = [SHORT, CITING, LONG, few_shot_answer_prompt, FEW_SHOT_CITING, FEW_SHOT_LONG]
 
 
 def _bare(prompt: str) -> str:
@@ -62,10 +61,10 @@ def test_the_answer_prompt_says_how_to_abstain() -> None:
     assert f"reply exactly: {ABSTENTION}\n" in DEFAULT_PROMPTS.fill("answer", "q", PASSAGES)
     assert f"reply exactly: {ABSTENTION}\n" in DEFAULT_PROMPTS.fill("citing", "q", PASSAGES)
     assert f"reply exactly: {ABSTENTION}\n" in DEFAULT_PROMPTS.fill("long_answer", "q", PASSAGES)
-    assert f"reply exactly: {ABSTENTION}\n" in few_shot_citing_prompt("q", PASSAGES)
+    assert f"reply exactly: {ABSTENTION}\n" in FEW_SHOT_CITING("q", PASSAGES)
 
 
-@pytest.mark.parametrize(("prompt", "examples"), [(CITING, 1), (few_shot_citing_prompt, 2)])
+@pytest.mark.parametrize(("prompt", "examples"), [(CITING, 1), (FEW_SHOT_CITING, 2)])
 def test_a_citing_prompt_has_worked_examples(prompt, examples: int) -> None:
     text = prompt(QUESTION, PASSAGES)
     assert [answers in text for _, _, answers in CITING_EXAMPLES] == [n < examples for n in range(2)]
@@ -74,7 +73,7 @@ def test_a_citing_prompt_has_worked_examples(prompt, examples: int) -> None:
     assert text.count("\nAnswer:") == examples + 1
 
 
-@pytest.mark.parametrize(("prompt", "examples"), [(LONG, 0), (few_shot_long_answer_prompt, 2)])
+@pytest.mark.parametrize(("prompt", "examples"), [(LONG, 0), (FEW_SHOT_LONG, 2)])
 def test_a_base_model_sees_worked_long_answers(prompt, examples: int) -> None:
     text = prompt(QUESTION, PASSAGES)
     assert [f"\nAnswer: {answer}\n\n" in text for _, _, answer in LONG_ANSWER_EXAMPLES] == [
@@ -100,7 +99,7 @@ def test_a_worked_example_chooses_among_its_passages(
 ) -> None:
     assert [answer in passage for passage in page].count(True) == 1
     assert len(page) > 1
-    prompt = few_shot_prompt(QUESTION, PASSAGES)
+    prompt = few_shot_answer_prompt(QUESTION, PASSAGES)
     assert question in prompt
     assert all(passage in prompt for passage in page)
     assert f" {answer}\n" in prompt
@@ -229,10 +228,10 @@ def test_a_text_cannot_end_its_fence() -> None:
 @pytest.mark.parametrize(
     ("prompt", "sha256"),
     [
-        (few_shot_prompt, "c5d4bb478d6f96d5"),
-        (few_shot_citing_prompt, "570901ef01851f1c"),
-        (few_shot_long_answer_prompt, "fd99d692bb421f6e"),
-        (lambda _, passages: few_shot_question_prompt(passages[0]), "98ec42ca7ae7f94f"),
+        (few_shot_answer_prompt, "c5d4bb478d6f96d5"),
+        (FEW_SHOT_CITING, "570901ef01851f1c"),
+        (FEW_SHOT_LONG, "fd99d692bb421f6e"),
+        (lambda _, passages: FEW_SHOT_PROMPTS.fill("question", passages[0]), "98ec42ca7ae7f94f"),
     ],
 )
 def test_the_embedded_models_prompts_stay_as_replies_were_recorded(prompt, sha256: str) -> None:

@@ -13,7 +13,7 @@ from pytest_rageval.extensions.evalset_tools.generate import (
     draw_passages,
     parse_reply,
 )
-from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, few_shot_question_prompt
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, FEW_SHOT_PROMPTS
 
 
 def file(source: str, n: int) -> list[Document]:
@@ -146,7 +146,7 @@ def test_a_passage_without_offsets_has_no_place_for_its_answer() -> None:
 
 
 def test_the_page_for_a_base_model_shows_what_it_asks_for() -> None:
-    *worked, last = few_shot_question_prompt("The  last\none.").split("Passage: ")[1:]
+    *worked, last = FEW_SHOT_PROMPTS.fill("question", "The  last\none.").split("Passage: ")[1:]
     assert last == "The last one.\nQuestion:"
     assert len(worked) == 4
     for exercise in worked:
