@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from math import inf
-from typing import Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from pytest_rageval.core.errors import BudgetError, StoreError
 from pytest_rageval.core.options import CoreOptions
@@ -22,6 +22,9 @@ from pytest_rageval.lib.text import counted
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Spending
 from pytest_rageval.models.usage import Price, Prices
+
+if TYPE_CHECKING:
+    from pytest_rageval.models.cache import Cache
 
 POLL_S: Final = 0.02  # how often a waiting reservation is tried again
 SETTLING_S: Final = 5.0  # how long another process may take to settle a call after its reply
@@ -54,16 +57,6 @@ class Charge:
 
     reply: Reply | None = None
     billed: bool = False  # without a reply: the server may charge, as for a slow or cancelled request
-
-
-class Ledger(Protocol):
-    async def spend(
-        self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
-    ) -> Spending | None:
-        """As `ReplyStore.spend`; a cancelled caller does not cancel it."""
-        ...
-
-    async def others_active(self) -> bool: ...
 
 
 class Budget:
@@ -116,7 +109,7 @@ class Budget:
         return sum(self._max_cost(request, batch=True) for request in requests) if limited else 0.0
 
     async def check_batch(
-        self, ledger: Ledger, requests: Sequence[Request], *, open_calls: int, open_cost: float
+        self, ledger: "Cache", requests: Sequence[Request], *, open_calls: int, open_cost: float
     ) -> None:
         """Raise BudgetError if requests in a batch could exceed a limit.
 
@@ -141,12 +134,12 @@ class Budget:
             f"{NOTHING_SUBMITTED}"
         )
 
-    async def count_batch(self, ledger: Ledger, calls: int, cost: float) -> None:
+    async def count_batch(self, ledger: "Cache", calls: int, cost: float) -> None:
         if self._limits:
             await ledger.spend(self._run, Spending(calls, cost))
 
     @contextlib.asynccontextmanager
-    async def reserve(self, ledger: Ledger, request: Request) -> AsyncIterator[Charge]:
+    async def reserve(self, ledger: "Cache", request: Request) -> AsyncIterator[Charge]:
         """Reserve a call at its highest possible cost, or raise BudgetError; settle it at the end of the block.
 
         The caller puts the outcome of the call into the yielded charge.
@@ -171,7 +164,7 @@ class Budget:
             with contextlib.suppress(StoreError):
                 await self._settle(ledger)
 
-    async def _settle(self, ledger: Ledger) -> None:
+    async def _settle(self, ledger: "Cache") -> None:
         ended, self._unsettled = self._unsettled, []
         if not ended:
             return
@@ -186,7 +179,7 @@ class Budget:
         if not counting.cancelled() and counting.exception() is not None:
             self._unsettled += ended
 
-    async def _reserve_or_wait(self, ledger: Ledger, max_cost: float) -> None:
+    async def _reserve_or_wait(self, ledger: "Cache", max_cost: float) -> None:
         """Reserve a call; wait while open calls leave no room for it, since they may cost less than reserved."""
         before, since = None, time.monotonic()
         while True:
@@ -207,7 +200,7 @@ class Budget:
                     raise self._exhausted_error(state, max_cost)
             await asyncio.sleep(POLL_S)
 
-    async def _try_reserve(self, ledger: Ledger, max_cost: float) -> Spending | None:
+    async def _try_reserve(self, ledger: "Cache", max_cost: float) -> Spending | None:
         """Reserve a call and return None; if that would exceed a limit, return the state of the account."""
         await self._settle(ledger)
         call = Spending(open_calls=1, open_cost=max_cost)
@@ -219,12 +212,14 @@ class Budget:
             reserving.add_done_callback(partial(self._release, ledger, max_cost))
             raise
 
-    def _release(self, ledger: Ledger, max_cost: float, reserving: "asyncio.Future[Spending | None]") -> None:
+    def _release(
+        self, ledger: "Cache", max_cost: float, reserving: "asyncio.Future[Spending | None]"
+    ) -> None:
         if not reserving.cancelled() and reserving.exception() is None and reserving.result() is None:
             self._unsettled.append(Spending(open_calls=-1, open_cost=-max_cost))
             self._releasing = asyncio.ensure_future(self._try_settle(ledger))
 
-    async def _try_settle(self, ledger: Ledger) -> None:
+    async def _try_settle(self, ledger: "Cache") -> None:
         with contextlib.suppress(StoreError):
             await self._settle(ledger)
 

@@ -36,7 +36,6 @@ from pytest_rageval.models.proxied_request import (
     StreamEndedEarly,
     reply_record,
     send_proxied_request,
-    send_raw,
 )
 from pytest_rageval.models.rate_limits import retry_after, until_reset
 
@@ -322,10 +321,13 @@ class Client:
         self, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
         """Send a request of any kind once, and return the answer with any status; raise the errors of `complete`."""
+
+        async def send(connection: "Connection") -> Answer:
+            response = await connection.send(method, proxied.path, content=content, headers=headers)
+            return Answer(response.content, response.headers, response.status_code)
+
         try:
-            answer: Answer = await self._send_with_renewal(
-                proxied, lambda connection: send_raw(connection, method, proxied.path, content, headers)
-            )
+            answer: Answer = await self._send_with_renewal(proxied, send)
         except RetryableError as error:
             raise (Unscored if error.kind == "unreached" else BilledFailure)(error.reason) from None
         return answer._replace(content=self._redact(answer.content.decode("latin-1")).encode("latin-1"))

@@ -5,7 +5,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -17,8 +17,6 @@ from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request, request_summary
-from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
-from pytest_rageval.models.rate_limits import Stall
 from pytest_rageval.models.sources import GatewaySettings, LiveSource, PlanSource, ReplaySource, Source
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.usage import Prices, Usage
@@ -152,17 +150,6 @@ class Gateway:
         if (run := self._run_number()) != self._counted_run:
             self._counted_run, self._counted_keys = run, _KeySet()
         return self._counted_keys.add(keys)
-
-    async def forward(
-        self, server: Server, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
-    ) -> Answer:
-        return await self.source.forward(server, proxied, method, content, headers)
-
-    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
-        return await self.source.list_models(server, proxied)
-
-    def stalls(self) -> list[Stall]:
-        return self.source.stalls()
 
     async def close(self) -> None:
         tasks = list(self._tasks)

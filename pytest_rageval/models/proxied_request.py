@@ -338,10 +338,3 @@ def _add_items(items: list[Any], new: Sequence[Any]) -> None:
             items.append({})
         if index < len(items):
             _add_delta(items[index], content)
-
-
-async def send_raw(
-    connection: "Connection", method: str, path: str, content: bytes, headers: Mapping[str, str]
-) -> Answer:
-    response = await connection.send(method, path, content=content, headers=headers)
-    return Answer(response.content, response.headers, response.status_code)

@@ -31,6 +31,7 @@ from pytest_rageval.models.sender import Sender
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.usage import ESTIMATED, UNKNOWN_ANSWER_TOKENS, Price, Prices, Tier, Usage
 
+LIST_MODELS: Final = ("GET", "/models")  # a request that costs nothing, and counts as none
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
 
 
@@ -80,9 +81,6 @@ class Source(ABC):
             f"{method} {proxied.path} is passed on to the server and not cached, and this run "
             f"({self.option}) sends no requests."
         )
-
-    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:  # noqa: ARG002
-        raise MissingReplyError("This run sends no requests.")
 
     def stalls(self) -> list[Stall]:
         return []
@@ -142,10 +140,13 @@ class LiveSource(Source):
         self, server: Server, proxied: ProxiedRequest, method: str, content: bytes, headers: Mapping[str, str]
     ) -> Answer:
         route = self._route(server)
+        client = route.sender.client
+        if (method, proxied.path) == LIST_MODELS:
+            return await client.forward(proxied, method, content, headers)
         async with route.sender.limiter.slot(), self._reserve(route, proxied) as charge:
             charge.billed = True
             try:
-                answer = await route.sender.client.forward(proxied, method, content, headers)
+                answer = await client.forward(proxied, method, content, headers)
             except (RagevalError, Unscored) as error:
                 charge.billed = isinstance(error, BilledFailure)
                 raise
@@ -157,9 +158,6 @@ class LiveSource(Source):
         path = f"/{resource}/…" if rest else f"/{resource}"
         self.usage.remarks[f"{method} {path} is passed on to the server, and not cached"] += 1
         return answer
-
-    async def list_models(self, server: Server, proxied: ProxiedRequest) -> Answer:
-        return await self._route(server).sender.client.forward(proxied, "GET", b"", {})
 
     def stalls(self) -> list[Stall]:
         return [stall for route in list(self._routes.values()) if (stall := route.sender.stall) is not None]

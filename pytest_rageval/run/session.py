@@ -190,7 +190,7 @@ class Session(BaseSession):
         return 0 if self._gateway is None else self._gateway.usage.cached
 
     def _stalls(self) -> "Sequence[Stall]":
-        return () if self._gateway is None else self._gateway.stalls()
+        return () if self._gateway is None else self._gateway.source.stalls()
 
     def part_of(self, evalset: EvalSet) -> EvalSet:
         """Return the examples that are in the sample and the shard of this run; InputError if there are none."""

@@ -39,6 +39,7 @@ from pytest_rageval.models.proxied_request import (
     is_token_list,
     make_proxied_request,
 )
+from pytest_rageval.models.sources import LIST_MODELS
 from pytest_rageval.run.session import Session
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Application:
         try:
             if request.method == "POST" and path in CACHED_PATHS:
                 return await self._reply(backend, request, path)
-            if request.method == "GET" and path == "/models":
+            if (request.method, path) == LIST_MODELS:
                 return await self._models(backend)
             return await self._forward(backend, request, path)
         except RagevalError as error:
@@ -214,11 +215,13 @@ class Application:
 
     async def _models(self, backend: Backend) -> "Response":
         """Return the server's list of models; if the server does not answer, the models of cached replies."""
-        proxied = ProxiedRequest(backend.server.base_url, "", path="/models", messages=())
+        method, path = LIST_MODELS
+        proxied = ProxiedRequest(backend.server.base_url, "", path=path, messages=())
         answer: Answer | None = None
         if backend.gateway.settings.mode == "live":
             with contextlib.suppress(RagevalError, Unscored):
-                answer = await _call_in_loop(backend, backend.gateway.list_models, backend.server, proxied)
+                forward = backend.gateway.source.forward
+                answer = await _call_in_loop(backend, forward, backend.server, proxied, method, b"", {})
         if answer is not None and answer.status < 400:  # noqa: PLR2004 - as HTTP numbers errors
             return _raw_response(answer)
         names = await _call_in_loop(backend, _cached_models, backend)
@@ -238,7 +241,7 @@ class Application:
         proxied = ProxiedRequest(backend.server.base_url, model, (), fields, path=f"{path}{query}")
         headers = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
         answer = await _call_in_loop(
-            backend, backend.gateway.forward, backend.server, proxied, request.method, content, headers
+            backend, backend.gateway.source.forward, backend.server, proxied, request.method, content, headers
         )
         return _raw_response(answer)
 
