@@ -27,11 +27,11 @@ DIGITS: Final = 8  # of a digest
 MEANT: Final = "If it is meant, write a new baseline"
 
 Texts = Mapping[str, tuple[str, int]]
-"""The digest and the number of characters of the text of each passage, by its id."""
+"""The digest and the number of characters of the text of each passage, by its id; without one, by its beginning."""
 
 
 def texts_of(record: TestRecord) -> Texts:
-    """Return the texts of the retrieved passages that have an id, and the same text for all questions."""
+    """Return the texts of the retrieved passages, without those whose text is another one for another question."""
     rankings: dict[str, Ranking] = {}
     for runs in record.runs.values():
         for outcome in islice([] if isinstance(runs, RagevalError) else runs[0], MAX_QUESTIONS):
@@ -42,11 +42,10 @@ def texts_of(record: TestRecord) -> Texts:
     varying = set()
     for ranking in rankings.values():
         for document in ranking:
-            if (name := document.chunk_id or document.id) is not None:
-                text = " ".join(document.text.split())
-                value = text_digest(text)[:DIGITS], len(text)
-                if found.setdefault(name, value) != value:
-                    varying.add(name)
+            name, text = document.chunk_id or document.label, " ".join(document.text.split())
+            value = text_digest(text)[:DIGITS], len(text)
+            if found.setdefault(name, value) != value:
+                varying.add(name)
     return {name: value for name, value in found.items() if name not in varying}
 
 
@@ -66,8 +65,9 @@ def change_of_texts(before: Sequence[tuple[str, str, int]], now: Texts) -> str:
     if not changed or len(changed) < NOTABLE * len(same):
         return ""
     then, length = (fmean(column) for column in zip(*changed, strict=True))
+    names = "beginnings" if all(name.startswith('"') for name, *_ in before) else "ids"
     return (
-        f"the texts of {len(changed) / len(same):.0%} of the retrieved passages changed under the same ids "
+        f"the texts of {len(changed) / len(same):.0%} of the retrieved passages changed under the same {names} "
         f"({then:.0f} → {length:.0f} characters on average). Scores by id do not show it. {MEANT}"
     )
 
@@ -88,8 +88,8 @@ def changes_of_rankings(comparisons: Sequence[Comparison]) -> Iterator[str]:
     )
     if short - was_short >= NOTABLE * n:
         yield (
-            f"fewer than {k} passages were found in {short} of {n} searches, and in {was_short} in the baseline. "
-            f"{MEANT}"
+            f"fewer than {k} different passages were found in {short} of {n} searches, and in {was_short} in the "
+            f"baseline. {MEANT}"
         )
     drops = [comparison.drops_by_id for comparison in comparisons]
     unseen = [

@@ -22,7 +22,7 @@ def test_a_text_that_depends_on_the_question_is_left_out() -> None:
     """A search engine may return another excerpt for each question."""
     same, other = [Document("a  b", "d1"), Document("x", "d2")], [Document("a b", "d1"), Document("y", "d2")]
     texts = texts_of(_record(same, other, [Document("no id")], [Document("c", "d1", chunk_id="d1/2")]))
-    assert {name: length for name, (_, length) in texts.items()} == {"d1": 3, "d1/2": 1}
+    assert {name: length for name, (_, length) in texts.items()} == {"d1": 3, "d1/2": 1, '"no id"': 5}
 
 
 def test_the_sample_has_the_same_passages_whatever_else_is_retrieved() -> None:
@@ -39,3 +39,12 @@ def test_a_share_of_changed_texts_is_said(changed: int, shown: str) -> None:
     now = {name: ("new" if n < changed else "old", 190) for n, (name, *_) in enumerate(before)}
     text = change_of_texts([*before, ("gone", "old", 1)], now)
     assert (shown in text, "(760 → 190 characters on average)" in text) == (True, bool(shown))
+
+
+def test_texts_without_ids_are_known_by_their_beginnings() -> None:
+    whole, cut = (_record([Document(f"{'word ' * 20}{end}")]) for end in ("and more", ""))
+    before = [(str(name), str(old), int(str(length))) for name, old, length in sample(texts_of(whole))]
+    assert (
+        "of 100% of the retrieved passages changed under the same beginnings (108 → 99 characters"
+        in change_of_texts(before, texts_of(cut))
+    )
