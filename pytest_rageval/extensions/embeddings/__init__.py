@@ -13,6 +13,7 @@ from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.comparators import Measure
+    from pytest_rageval.core.settings import Settings
     from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
     from pytest_rageval.run.session import Session
 
@@ -39,15 +40,25 @@ CACHE_FILES: Final = (
 )
 
 
+def _arguments(settings: "Settings") -> dict[str, object]:
+    from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - few runs have one
+
+    return {"encoder": shared_encoder(settings[ENCODER])}
+
+
+def _fingerprint(settings: "Settings") -> dict[str, str]:
+    from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - few runs have one
+
+    return {"encoder": shared_encoder(settings[ENCODER]).fingerprint}
+
+
 def answer_measures() -> "Mapping[str, Measure]":
     from pytest_rageval.answers.comparators import Measure  # noqa: PLC0415 - few runs compare answers
 
     def measure(function: str, definition: str, worked: float) -> Measure:
-        arguments = Lazy("extensions.embeddings.encoder", "measure_arguments")
-        fingerprint = Lazy("extensions.embeddings.encoder", "measure_fingerprint")
         compute = Lazy("extensions.embeddings.encoder", function)
         by_encoder = (worked, "by the packaged encoder")
-        return Measure(compute, definition, "dense", arguments, fingerprint, worked=by_encoder)
+        return Measure(compute, definition, "dense", _arguments, _fingerprint, worked=by_encoder)
 
     return {
         "bertscore": measure(

@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_rageval.core.errors import InputError, require
-from pytest_rageval.core.settings import Settings
-from pytest_rageval.extensions.embeddings import ENCODER
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore, SharedEmbeddings
 from pytest_rageval.lib.digests import digest, file_digest
 from pytest_rageval.models.stores.fallback import open_store
@@ -98,14 +96,6 @@ def shared_encoder(model: str | None = None) -> "SentenceEncoder":
     """
     name, _, layer = (model or "").rpartition("@")
     return SentenceEncoder(name, layer=int(layer)) if name and layer.isdecimal() else SentenceEncoder(model)
-
-
-def measure_arguments(settings: Settings) -> dict[str, object]:
-    return {"encoder": shared_encoder(settings[ENCODER])}
-
-
-def measure_fingerprint(settings: Settings) -> dict[str, str]:
-    return {"encoder": shared_encoder(settings[ENCODER]).fingerprint}
 
 
 class SentenceEncoder:
