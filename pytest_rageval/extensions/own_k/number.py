@@ -9,7 +9,6 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 from pytest_rageval.core.errors import QueryError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.extensions.own_k import NAME
 from pytest_rageval.retrievers import Retriever
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.session import Session
@@ -53,7 +52,7 @@ def observe(test: TestRun) -> None:
     """Record what is observed in this run; nothing if no baseline has it or gets it."""
     session, record = test.session, test.record
     before: Any = session.baseline.tests.get(test.marked.nodeid, {})
-    if session.may_lack_replies or not (session.settings.update_baseline or NAME in before):
+    if session.may_lack_replies or not (session.settings.update_baseline or "own_k" in before):
         return
     retriever = session.pipelines.get(test.components).retriever
     if not isinstance(retriever, Retriever) or retriever.replays or retriever.k_use == "required":
@@ -65,19 +64,19 @@ def observe(test: TestRun) -> None:
         found = [outcome.evidence.ranking for outcome in outcomes if outcome.evidence.ranking is not None]
         if found:
             number = median_low(len(each) + each.surplus + each.duplicates for each in found)
-            record.added[NAME] = Observed(own_k=number)
+            record.added["own_k"] = Observed(own_k=number)
         return
     # The same question as in the baseline: a threshold may leave out other documents of another one.
     known = before.get("own_k_of")
     example = next((each for each in record.examples if known in {None, each.id}), None)
     if example is not None:
-        record.added[NAME] = session.resource(_Unasked).observed(retriever, example)
+        record.added["own_k"] = session.resource(_Unasked).observed(retriever, example)
 
 
 def change_text(test: JudgedTest, before: int) -> str:
     """Return what changed since the baseline, whose number is `before`; empty if it is the same or not known."""
     declared, entry = test.record.own_k, cast("Observed", test.session.baseline.tests[test.marked.nodeid])
-    observed = cast("Observed", test.record.added.get(NAME, {}))
+    observed = cast("Observed", test.record.added.get("own_k", {}))
     number, question = observed.get("own_k"), observed.get("own_k_of", "")
     if error := observed.get("own_k_error"):
         return f"a search without k, of {question}, which the baseline has, fails now: {error}"
