@@ -22,7 +22,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 WRITE_BUFFER_BYTES: Final = 1_000_000  # the size of the write buffer. A spool with less data writes no file
-LENGTH_BYTES: Final = 8  # the size of the length that precedes each record
 NOT_COMPUTED: Final = -(2**63)  # the place of a list item that has not been computed yet
 SCALARS: Final = frozenset({str, float, int, bool, NoneType})  # the plain types that contain no other values
 
@@ -48,12 +47,14 @@ def rare_collection() -> Iterator[None]:
 class Spool:
     """A list of records: in memory up to `WRITE_BUFFER_BYTES`, then in an unnamed temporary file.
 
-    A place is the offset of a record in the file, or a negative number for a value that stays in memory. If the file
+    A place is the number of a record in the file, or a negative number for a value that stays in memory. If the file
     cannot be written, because the disk is full for example, later records stay in memory.
     """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
+        # A record ends where the next one begins, so that a record takes a single read.
+        self._offsets = array("q", [0])
         self._written = 0
         self._buffer = bytearray()
         self._buffer_bytes: float = WRITE_BUFFER_BYTES
@@ -76,9 +77,9 @@ class Spool:
             if data is None:
                 self._unspooled.append(value)
                 return -len(self._unspooled)
-            place = self._written + len(self._buffer)
-            self._buffer += len(data).to_bytes(LENGTH_BYTES, "little")
+            place = len(self._offsets) - 1
             self._buffer += data
+            self._offsets.append(self._written + len(self._buffer))
             if len(self._buffer) > self._buffer_bytes:
                 self._write()
         return place
@@ -87,8 +88,7 @@ class Spool:
         with self._lock:
             if place < 0:
                 return self._unspooled[-place - 1]
-            length = int.from_bytes(self._read(place, LENGTH_BYTES), "little")
-            data = self._read(place + LENGTH_BYTES, length)
+            data = self._read(self._offsets[place], self._offsets[place + 1])
         return marshal.loads(data)  # noqa: S302 - written by this process  # nosec B302
 
     def _write(self) -> None:
@@ -105,17 +105,18 @@ class Spool:
         del self._buffer[:count]
         self._written += count
 
-    def _read(self, start: int, length: int) -> bytes:
-        data, left = bytearray(), min(length, self._written - start)
-        if self._file is not None and left > 0:
+    def _read(self, start: int, end: int) -> bytes:
+        data = b""
+        if self._file is not None and start < self._written:
             self._file.seek(start)
-            while left > 0 and (chunk := self._file.read(left)):
+            missing = min(end, self._written) - start
+            while missing > 0 and (chunk := self._file.read(missing)):
                 data += chunk
-                left -= len(chunk)
-        # A write to a full disk may have ended in the middle of a record: its rest is in the buffer.
-        first = max(start - self._written, 0)
-        data += self._buffer[first : first + length - len(data)]
-        return bytes(data)
+                missing -= len(chunk)
+        if end > self._written:
+            # A write to a full disk may have ended in the middle of a record: its rest is in the buffer.
+            data += self._buffer[max(start - self._written, 0) : end - self._written]
+        return data
 
 
 def _on_items(function: Callable[..., Any]) -> Any:
@@ -231,4 +232,6 @@ def _is_plain(value: Any) -> bool:
         value = (*value, *value.values())
     elif kind is not list and kind is not tuple:
         return kind in SCALARS
-    return SCALARS.issuperset(map(type, value)) or all(map(_is_plain, value))
+    return SCALARS.issuperset(map(type, value)) or all(
+        _is_plain(each) for each in value if type(each) not in SCALARS
+    )

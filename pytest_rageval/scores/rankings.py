@@ -126,11 +126,14 @@ def _plain_key(key: Hashable) -> Hashable:
     return str(key) if isinstance(key, str) else key
 
 
-FIELDS: Final = attrgetter("text", "id", "score", "metadata", "chunk_id")
+COLUMNS: Final[Sequence[Callable[[Document], object]]] = (
+    *map(attrgetter, ("text", "id", "score", "metadata", "chunk_id")),
+    lambda document: document.span and tuple(document.span),
+)
 
 
 class SpooledDocuments(CreatedDocuments):
-    """Documents in a spool: a run keeps those of all questions, and a report shows few of them."""
+    """Documents in a spool, as columns: a run keeps those of all questions, and a report shows few of them."""
 
     __slots__ = ("_place", "_spool")
 
@@ -141,17 +144,19 @@ class SpooledDocuments(CreatedDocuments):
             has_chunk_ids=any(document.chunk_id is not None for document in documents),
         )
         self._spool = spool
-        self._place = spool.put([(*FIELDS(each), each.span and tuple(each.span)) for each in documents])
+        self._place = spool.put([tuple(map(column, documents)) for column in COLUMNS])
 
     @property
     def ids(self) -> tuple[str | None, ...]:
-        return tuple([fields[1] for fields in self._spool.get(self._place)])
+        return cast("tuple[str | None, ...]", self._spool.get(self._place)[1])
 
     def create(self) -> tuple[Document, ...]:
         return tuple(
             [
                 Document(text, name, score, metadata, span and Span(*span), chunk_id)
-                for text, name, score, metadata, chunk_id, span in self._spool.get(self._place)
+                for text, name, score, metadata, chunk_id, span in zip(
+                    *self._spool.get(self._place), strict=True
+                )
             ]
         )
 
