@@ -32,10 +32,11 @@ NO_POSITION: Final = -(2**63)  # the position in the spool of an example without
 class SpooledExample(Mapping[str, object]):
     """A `BaselineExample` whose ranking and answer are stored in a spool, at `position`; None if it has neither."""
 
-    __slots__ = ("_spool", "position", "score", "under")
+    __slots__ = ("_read", "_spool", "position", "score", "under")
 
     def __init__(self, spool: Spool, score: float | None, under: str | None, position: int | None) -> None:
         self._spool = spool
+        self._read: dict[str, object] | None = None if position is not None else {}
         self.score: float | None = score
         self.under: str | None = under
         self.position: int | None = position
@@ -70,7 +71,9 @@ class SpooledExample(Mapping[str, object]):
 
     @property
     def _spooled(self) -> dict[str, object]:
-        return {} if self.position is None else cast("dict[str, object]", self._spool.get(self.position))
+        if self._read is None:
+            self._read = cast("dict[str, object]", self._spool.get(cast("int", self.position)))
+        return self._read
 
 
 class SpooledExamples(Mapping[str, SpooledExample]):

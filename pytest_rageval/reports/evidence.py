@@ -6,6 +6,7 @@ tokens, calls and cost of a test's retrievals.
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ class Retrievals:
         self.rankings: dict[str, Ranking] = {}
         self.unscored: Mapping[str, Ranking] = {}
         self._tokens: dict[str, int | None] = {}
+        self._read: tuple[str | None, Ranking | None] = None, None
         for score in scores:
             for outcome in score.outcomes:
                 ranking, best = outcome.evidence.ranking, self.rankings.get(outcome.example.id)
@@ -42,14 +44,23 @@ class Retrievals:
         return max((ranking.k for ranking in self.rankings.values()), default=0)
 
     def of(self, name: str) -> Ranking | None:
-        return self.rankings[name] if name in self.rankings else self.unscored.get(name)
+        """Return the ranking of a question. Its documents are in memory until another question is asked for."""
+        if name != self._read[0]:
+            ranking = self.rankings[name] if name in self.rankings else self.unscored.get(name)
+            self._read = name, _in_memory(ranking)
+        return self._read[1]
+
+    def of_outcome(self, outcome: Outcome) -> Ranking | None:
+        """Return the ranking of a score with its documents in memory; the same object as `of` if it is the longest."""
+        ranking, name = outcome.evidence.ranking, outcome.example.id
+        return self.of(name) if ranking is self.rankings.get(name) else _in_memory(ranking)
 
     def tokens(self, name: str) -> int | None:
         """Return the estimated tokens of a question's documents in a prompt; None if one of them has no text."""
         if name not in self._tokens:
-            ranking = self.rankings[name] if name in self.rankings else self.unscored[name]
-            texts = numbered_list([document.text for document in ranking]) if len(ranking) else ""
-            self._tokens[name] = None if ranking.textless else count_tokens(texts)
+            ranking = self.of(name)
+            texts = numbered_list([document.text for document in ranking]) if ranking else ""
+            self._tokens[name] = None if ranking and ranking.textless else count_tokens(texts)
         return self._tokens[name]
 
     def entry(self, retriever: str = "") -> RetrievalEntry | None:
@@ -78,6 +89,10 @@ class Retrievals:
             "cost": fmean(costs) if costs else None,
             **({"retriever": retriever} if retriever else {}),
         }
+
+
+def _in_memory(ranking: Ranking | None) -> Ranking | None:
+    return None if ranking is None else replace(ranking, documents=tuple(ranking.documents))
 
 
 def _preference(ranking: Ranking) -> tuple[int, bool]:
@@ -119,9 +134,10 @@ class ExplainedScore:
         while (entry := self._next) is not None and name in {None, entry["id"]}:
             id_ = entry["id"]
             if (outcome := self._outcomes.get(id_)) is not None:
-                added = _evidence_keys(outcome, self._retrievals.of(id_))
+                ranking = self._retrievals.of_outcome(outcome)
+                added = _evidence_keys(outcome, ranking, self._retrievals.of(id_))
                 if id_ in self._drops:
-                    added |= _baseline_keys(outcome, self._before[id_], self._drops[id_])
+                    added |= _baseline_keys(outcome, ranking, self._before[id_], self._drops[id_])
                 entry = cast("ExampleEntry", {**entry, **added})
             self._places.append(self._spool.put(entry))
             self._next = next(self._entries, None)
@@ -202,10 +218,10 @@ def _retrieval_keys(
     return {name: value for name, value in optional.items() if value is not None}
 
 
-def _evidence_keys(outcome: Outcome, longest: Ranking | None) -> dict[str, Any]:
+def _evidence_keys(outcome: Outcome, ranking: Ranking | None, longest: Ranking | None) -> dict[str, Any]:
     """Return the keys of an example with its evidence; `retrieved` only if it is no prefix of the longest ranking."""
     evidence = outcome.evidence
-    ranking, answer = evidence.ranking, evidence.answer
+    answer = evidence.answer
     optional = {
         "retrieved": [] if ranking is None or _is_prefix(ranking, longest) else ranking.labels,
         "expected": expected_entry(evidence),
@@ -226,9 +242,11 @@ def _is_prefix(ranking: Ranking, longest: Ranking | None) -> bool:
     return [document.identity for document in ranking] == [document.identity for document in beginning]
 
 
-def _baseline_keys(outcome: Outcome, before: BaselineExample, drop: float | None) -> dict[str, Any]:
+def _baseline_keys(
+    outcome: Outcome, ranking: Ranking | None, before: BaselineExample, drop: float | None
+) -> dict[str, Any]:
     """Return the keys of an example about the baseline; ranking and answer only if they have changed since."""
-    ranking, answer = outcome.evidence.ranking, outcome.evidence.answer
+    answer = outcome.evidence.answer
     # If the drop is 0, the scores may still differ by a rounding error. Then the present score is reported for both.
     is_same = not drop and outcome.value is not None
     then = {
