@@ -376,6 +376,8 @@ class TestEntry(TypedDict, total=False):
     calibration: list[dict[str, Any]]
     accept: str
     served: dict[str, list[str]]
+    fingerprint: dict[str, object]
+    prompts: dict[str, str]
     warnings: list[str]
     notes: list[str]
     questions: list[EvaluatedQuestion]

@@ -16,7 +16,7 @@
 - `label_cost`: what eRAG's labels cost against answers.
 - `application`: an application that retrieves and answers in one call.
 - `remote_retrievers`: retrievers in other languages, at a URL or in a program; `rageval gate`.
-- `papers`: the settings of papers as presets.
+- `papers`: the settings of papers as presets. `measurement`: a preset for papers, and its page for an appendix.
 - `arena_battles`: battles between systems.
 - `calibration`: agreement of the judge with human labels. `label_cost`: what eRAG's labels cost.
 - `uniform_judge`: warns of a judge that gives one verdict on everything.
