@@ -32,5 +32,4 @@ def loops() -> Iterator[Callable[..., BackgroundEventLoop]]:
 
 @pytest.fixture
 def loop(loops: Callable[..., BackgroundEventLoop]) -> BackgroundEventLoop:
-    """Return a private loop that calls synchronous functions in the test's thread."""
     return loops()

@@ -189,7 +189,6 @@ No indication
 
 @pytest.mark.parametrize("answer", DECLINED.strip().splitlines())
 def test_usual_ways_to_decline(answer: str) -> None:
-    """Usual abstentions are detected: they refer to the passages, the answer or the speaker."""
     assert abstains(answer)
 
 
@@ -200,7 +199,6 @@ def test_answers_with_such_words_are_answers(answer: str) -> None:
 
 
 def test_expected_words_are_recognised_anywhere() -> None:
-    """The abstention that the prompt asks for is detected in any case and within other words."""
     assert abstains(f"  {ABSTENTION.capitalize()}.\n")
     assert abstains(f"Answer: {ABSTENTION.title()}")
 
@@ -209,7 +207,6 @@ def test_expected_words_are_recognised_anywhere() -> None:
     "text", ["the passages " * 3000, "no answer " * 3000, "is not given " * 3000, "x" * 50_000]
 )
 def test_a_runaway_answer_is_read_in_time(text: str) -> None:
-    """Very long answers take less than 2 seconds: no pattern backtracks without limit."""
     began = time.process_time()
     abstains(text)
     assert time.process_time() - began < 2

@@ -81,5 +81,4 @@ def test_the_year_suffices_where_a_year_is_asked_for() -> None:
     ],
 )
 def test_times_of_day_meet_on_one_clock(prediction: str, reference: str, *, expected: bool) -> None:
-    """Twelve-hour, twenty-four-hour and spoken times are compared as minutes of the day."""
     assert matches_any(prediction, [reference]) is expected

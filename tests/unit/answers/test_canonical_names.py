@@ -46,7 +46,6 @@ def test_another_name_is_not_stated(prediction: str, reference: str) -> None:
     ],
 )
 def test_a_usual_form_of_the_name_is_stated(prediction: str, reference: str) -> None:
-    """Names match if they differ only in titles, middle names, initials or customary short names."""
     assert matches_any(prediction, [reference])
 
 

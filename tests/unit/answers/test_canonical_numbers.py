@@ -35,7 +35,6 @@ from pytest_rageval.answers.canonical import matches_any
     ],
 )
 def test_one_number_in_two_writings_is_stated(prediction: str, reference: str) -> None:
-    """Numbers are compared by value, whatever their notation."""
     assert matches_any(prediction, [reference])
 
 
@@ -57,7 +56,6 @@ def test_one_number_in_two_writings_is_stated(prediction: str, reference: str) -
     ],
 )
 def test_another_number_is_not_stated(prediction: str, reference: str) -> None:
-    """A different number, or a number that counts something else, does not match."""
     assert not matches_any(prediction, [reference])
 
 

@@ -20,13 +20,11 @@ _TEXTS = st.one_of(
 
 @given(prediction=_TEXTS, reference=_TEXTS, question=_TEXTS)
 def test_any_texts_can_be_compared(prediction: str, reference: str, question: str) -> None:
-    """matches_any returns a bool for any texts and never raises."""
     assert matches_any(prediction, [reference], question=question) in {True, False}
 
 
 @given(text=_TEXTS.filter(str.strip), question=_TEXTS)
 def test_every_text_states_itself(text: str, question: str) -> None:
-    """A prediction equal to the reference matches, whatever the question."""
     assert matches_any(text, [text], question=question)
 
 

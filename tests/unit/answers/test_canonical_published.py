@@ -168,7 +168,6 @@ def test_a_name_that_is_only_mentioned_is_not_stated(prediction: str, question: 
 def test_one_of_several_that_are_wanted_is_not_enough(
     prediction: str, reference: str, *, stated: bool
 ) -> None:
-    """If the reference is a list, the prediction needs every item, in any order."""
     assert matches_any(prediction, [reference], question="Which were they?") is stated
 
 

@@ -62,7 +62,6 @@ def test_words_of_the_question_need_not_be_repeated(
     ],
 )
 def test_a_place_needs_no_region(prediction: str, reference: str, *, expected: bool) -> None:
-    """If the question asks for a place, the region after the comma may be left out."""
     assert matches_any(prediction, [reference], question="Where is it?") is expected
 
 
@@ -99,6 +98,5 @@ def test_two_thirds_of_a_longer_reference_suffice(prediction: str, reference: st
 
 
 def test_every_item_of_a_list_is_needed() -> None:
-    """A list with a missing item does not match, even if two thirds of its words are there."""
     assert not matches_any("copper and gold", ["copper, gold and silver"])
     assert matches_any("silver, copper, gold", ["copper, gold and silver"])

@@ -91,5 +91,4 @@ def test_without_passages_every_citation_is_hallucinated() -> None:
     ],
 )
 def test_citations_are_taken_out(answer: str, text: str) -> None:
-    """without_citations removes citations with the spaces before them, but keeps line ends."""
     assert without_citations(answer) == text

@@ -43,7 +43,6 @@ def test_a_worked_example() -> None:
     ],
 )
 def test_lists_in_many_forms(output: str) -> None:
-    """Commas, semicolons, lines, bullets, numbers, citations and "and" separate items."""
     listed = match_listed_answers(output, [["Paris"], ["Rome"], ["Oslo"]])
     assert (listed.matched, listed.unmatched, len(listed.candidates)) == ({0, 1, 2}, (), 3)
 
@@ -130,7 +129,6 @@ def test_without_wanted_answers_nothing_is_found(wanted: list[list[str]]) -> Non
     "output", ["," * 5000, "\n- " * 3000, "[1]" * 5000, ", ".join(f"東京{n}" for n in range(2000))]
 )
 def test_a_runaway_output_is_read_in_time(output: str) -> None:
-    """An output with thousands of separators is parsed in less than 5 seconds."""
     began = time.process_time()
     assert (
         match_listed_answers(output, [["東京都庁舎本館ビル展望室"], ["Washington, D.C."]]).matched

@@ -84,7 +84,6 @@ def test_the_best_reference_counts(measure) -> None:
 
 @pytest.mark.parametrize("measure", ALL)
 def test_nothing_in_common_or_nothing_at_all_is_0(measure) -> None:
-    """Texts with nothing in common, blank texts and an empty list of references score 0."""
     assert measure("cat", ["dog"]) == measure("", ["dog"]) == measure("cat", [""]) == measure("", [""]) == 0.0
     assert measure("cat", []) == 0.0
 

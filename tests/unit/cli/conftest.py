@@ -40,7 +40,6 @@ def rageval(
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of an installed plugin of another package."""
     file = tmp_path / "rageval_trees.py"
     point = EntryPoint("trees", file.stem, "pytest11")
     required = SimpleNamespace(

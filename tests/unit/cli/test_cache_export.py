@@ -28,7 +28,6 @@ def test_all_replies_are_written(rageval: Run, cache: CacheFolder, tmp_path: Pat
 )
 @pytest.mark.usefixtures("cache")
 def test_models_can_be_chosen(rageval: Run, tmp_path: Path, models: list[str], keys: list[int]) -> None:
-    """`--model` exports the replies of one model; the option can be repeated."""
     assert rageval("export", "x.jsonl", *(f"--model={name}" for name in models)).status == 0
     assert read_cassette(tmp_path / "x.jsonl").keys() == {key(number) for number in keys}
 
@@ -134,7 +133,6 @@ def test_where_nothing_can_be_read_nothing_is_written(
 
 
 def test_an_empty_cache_makes_an_empty_cassette(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """An empty cache is not damaged: `export` writes an empty cassette and has exit status 0."""
     cache.sql("DELETE FROM replies")
     assert rageval("export", "x.jsonl") == Done(0, "x.jsonl: 0 replies written\n", "")
     assert not read_cassette(tmp_path / "x.jsonl")
@@ -142,7 +140,6 @@ def test_an_empty_cache_makes_an_empty_cassette(rageval: Run, cache: CacheFolder
 
 @pytest.mark.usefixtures("cache")
 def test_a_file_that_cannot_be_written_is_named(rageval: Run, tmp_path: Path) -> None:
-    """If the cassette cannot be written, the error names the file and has the reason of the operating system."""
     (tmp_path / "blocked").write_text("", encoding="utf-8")
     done = rageval("export", "blocked/x.jsonl")
     assert done.status == 2
@@ -163,6 +160,5 @@ def test_empty_replies_are_written_as_a_recording_run_writes_them(
 
 
 def _leaf_of(content: bytes, name: str) -> int:
-    """Return the offset of the page that holds an entry."""
     offset = content.index(name.encode())
     return offset - offset % 4096

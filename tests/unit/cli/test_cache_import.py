@@ -25,7 +25,6 @@ def test_a_cassette_becomes_a_cache(rageval: Run, tmp_path: Path, name: str) -> 
 
 @pytest.mark.slow
 def test_five_thousand_replies_go_there_and_back(rageval: Run, tmp_path: Path) -> None:
-    """5,000 replies that are imported and then exported give a cassette of the same bytes."""
     write_cassette(tmp_path / "x.jsonl", [entry(n) for n in range(5000)])
     assert rageval("import", "x.jsonl").out == "cache: 5,000 new replies, 0 there already\n"
     assert rageval("info").out.startswith("cache: 5,000 replies, ")

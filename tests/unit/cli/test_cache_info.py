@@ -17,7 +17,6 @@ Run = Callable[..., Done]
 
 
 def test_it_reports_what_is_cached(rageval: Run, cache: CacheFolder) -> None:
-    """`info` groups replies by the requested model, or by the model in the reply if the request is not known."""
     size = cache.file.stat().st_size
     done = rageval("info")
     assert done == Done(
@@ -32,7 +31,6 @@ def test_it_reports_what_is_cached(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_programs_get_json(rageval: Run, cache: CacheFolder) -> None:
-    """`info --json` prints the same facts with plain numbers and full names."""
     size = cache.file.stat().st_size
     info = json.loads(rageval("info", "--json").out)
     assert info == {
@@ -59,7 +57,6 @@ def test_programs_get_json(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_an_empty_cache_has_no_dates(rageval: Run, cache: CacheFolder) -> None:
-    """For an empty cache, `info` prints neither dates nor a table."""
     cache.sql("DELETE FROM replies")
     assert rageval("info").out.count("\n") == 1
     info = json.loads(rageval("info", "--json").out)
@@ -117,7 +114,6 @@ def test_a_later_schema_is_left_alone(rageval: Run, cache: CacheFolder) -> None:
 
 
 def test_the_folder_may_be_named_after_the_command(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """`--cache-dir` after the subcommand overrides `--cache-dir` before the subcommand."""
     shutil.move(cache.directory, tmp_path / "elsewhere")
     assert rageval("info").status == 2
     assert rageval("info", "--cache-dir", tmp_path / "elsewhere").status == 0
@@ -160,7 +156,6 @@ def test_changing_needs_leave_to_write(
 
 
 def test_a_name_cannot_command_the_terminal(rageval: Run, cache: CacheFolder) -> None:
-    """Control characters in a model name from a server are escaped in the output of `info`."""
     cache.put([entry(9, summary={}, model="\x1b[2Jmodèle\n")])
     assert "\\u001b[2Jmodèle\\n " in rageval("info").out
 

@@ -47,7 +47,6 @@ def test_all_conditions_must_hold(
 
 @pytest.mark.parametrize(("days", "left"), [("2", {0}), ("3.5", {0, 1}), ("0.5", set())])
 def test_age_is_in_days(rageval: Run, cache: CacheFolder, days: str, left: set[int]) -> None:
-    """`--older-than` takes a number of days since the reply was stored."""
     cache.sql("DELETE FROM replies")
     cache.put([entry(n, written=time.time() - age * 86_400) for n, age in enumerate([1, 3])])
     rageval("prune", "--older-than", days)
@@ -56,7 +55,6 @@ def test_age_is_in_days(rageval: Run, cache: CacheFolder, days: str, left: set[i
 
 @pytest.mark.usefixtures("cache")
 def test_deleted_replies_are_counted_by_model(rageval: Run) -> None:
-    """`prune` prints the deleted replies by model, in the table format of `info`."""
     assert "m at http://host/v1        1         10           2    1\n" in rageval("prune", "--cut").out
 
 
@@ -104,7 +102,6 @@ def test_a_condition_is_needed(rageval: Run, cache: CacheFolder) -> None:
 
 @pytest.mark.parametrize("days", ["-1", "nan", "inf", "soon", ""])
 def test_days_are_a_number(rageval: Run, cache: CacheFolder, days: str) -> None:
-    """If `--older-than` is not a number of at least 0, the error names the allowed values and nothing is deleted."""
     done = rageval("prune", f"--older-than={days}")
     assert done.status == 2
     assert "is not a number of days, expected 0 or more, such as 30 or 0.5" in done.err
@@ -129,7 +126,6 @@ def test_damaged_entries_stay(rageval: Run, cache: CacheFolder) -> None:
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
 def test_a_cassette_can_be_pruned(rageval: Run, tmp_path: Path, name: str) -> None:
-    """`prune --cassette` deletes replies of a cassette, compressed or not, and needs no cache folder."""
     write_cassette(
         tmp_path / name, [entry(0), entry(1, finish_reason="length"), entry(2, summary={"model": "n"})]
     )
@@ -146,7 +142,6 @@ def test_a_cassette_can_be_pruned(rageval: Run, tmp_path: Path, name: str) -> No
 
 
 def test_a_cassette_without_such_replies_is_not_touched(rageval: Run, tmp_path: Path) -> None:
-    """If no reply of a cassette meets the conditions, `prune` does not rewrite or sort the file."""
     lines = [entry(n).reply.dumps(key=str(9 - n)) for n in range(3)]
     (tmp_path / "x.jsonl").write_text("\n\n".join(lines), encoding="utf-8")
     before = (tmp_path / "x.jsonl").read_bytes()

@@ -27,7 +27,6 @@ class _Bomb:
 
 @pytest.mark.usefixtures("cache")
 def test_a_good_cache_is_good(rageval: Run) -> None:
-    """`verify` and `verify --repair` of an undamaged cache print the same counts and exit with status 0."""
     expected = Done(0, f"{FILE}: 4 good replies, 0 damaged entries, schema 1\n", "")
     assert rageval("verify") == expected
     assert rageval("verify", "--repair") == expected
@@ -181,7 +180,6 @@ def test_a_file_whose_tables_are_lost_is_damaged(
 
 
 def test_a_good_cassette_is_good(rageval: Run, tmp_path: Path) -> None:
-    """`verify` checks several cassettes, compressed or not, and needs no cache folder."""
     write_cassette(tmp_path / "x.jsonl", [entry(n) for n in range(3)])
     write_cassette(tmp_path / "y.jsonl.gz", [entry(0)])
     done = rageval("verify", "x.jsonl", "y.jsonl.gz")

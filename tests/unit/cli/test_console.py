@@ -18,7 +18,6 @@ from pytest_rageval.cli.console import format_bytes, format_count, format_table,
     ],
 )
 def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
-    """Sizes are formatted with units that are powers of 1000."""
     assert format_bytes(number) == shown
 
 
@@ -32,7 +31,6 @@ def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
     ],
 )
 def test_numbers_of_things_are_english(number: int, noun: str, shown: str) -> None:
-    """The noun after a count is singular for 1, otherwise plural."""
     assert format_count(number, noun) == shown
 
 
@@ -46,12 +44,10 @@ def test_numbers_of_things_are_english(number: int, noun: str, shown: str) -> No
     ],
 )
 def test_a_text_is_shown_on_one_line(text: str | bytes, shown: str) -> None:
-    """Control characters and invalid characters are escaped; letters of all scripts are not."""
     assert to_one_line(text) == shown
 
 
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
-    """Columns are as wide as their longest cell; text is left-aligned, numbers are right-aligned."""
     assert format_table(["name", "n"], [["a", "1,000"], ["long name", "1"]]) == (
         "name           n\na          1,000\nlong name      1"
     )

@@ -21,7 +21,6 @@ COMMAND = [sys.executable, "-m", "pytest_rageval"]
 
 @pytest.mark.parametrize("arguments", [[], ["cache"], ["cache", "fly"], ["cache", "info", "--fly"], ["fly"]])
 def test_bad_usage_has_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong arguments exit with status 2 and print the usage on stderr."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -141,7 +140,6 @@ def test_without_shtab_the_extra_is_named(
 
 
 def test_it_runs_as_a_program(cache: CacheFolder, tmp_path: Path) -> None:
-    """In a terminal that can only print ASCII, other characters are escaped."""
     cache.put([entry(9, summary={}, model="modèle-大")])
     environ = os.environ | {
         "PYTHONIOENCODING": "ascii",
@@ -164,7 +162,6 @@ def test_it_runs_as_a_program(cache: CacheFolder, tmp_path: Path) -> None:
 
 
 def test_a_reader_may_go_away(cache: CacheFolder) -> None:
-    """If the reader of a pipe exits early, as `head` does, there is no traceback."""
     cache.put([entry(n, summary={"model": f"model {n}"}) for n in range(3000)])
     done = subprocess.run(  # noqa: S602 - our own
         f"'{sys.executable}' -m pytest_rageval cache --cache-dir '{cache.directory}' info | head -1",
@@ -190,8 +187,6 @@ def test_ctrl_c_and_system_errors_print_no_traceback(
     status: int,
     message: str,
 ) -> None:
-    """Ctrl-C exits with 130, an OSError with 2 and a message; neither prints a traceback."""
-
     def fail(_: object) -> None:
         raise error
 

@@ -34,7 +34,6 @@ def test_the_extra_is_the_one_whose_absence_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["erag.ndcg", "erag.ndcg@3"])
 def test_one_score_is_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`rageval scores NAME` prints the definition, the keywords and an example marker."""
     assert main(["scores", name]) == 0
     out = capsys.readouterr().out
     assert out.startswith("erag.ndcg@k (eRAG)\n  nDCG with the labels as gains.\n")
@@ -60,7 +59,6 @@ def test_an_unknown_score_names_a_similar_one(capsys: pytest.CaptureFixture[str]
 
 
 def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--json` prints every score, or one score, with all of its properties."""
     assert main(["scores", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert [entry["name"] for entry in scores] == list(SCORES)
@@ -96,7 +94,6 @@ def test_a_measure_of_ir_measures_has_a_threshold(capsys, measure, threshold):
 
 
 def test_all_measures_of_ir_measures_are_listed(capsys):
-    """Without a name, `--from ir_measures` prints every measure that has a score."""
     assert main(["scores", "--from", "ir_measures"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[:3]] == [
@@ -111,6 +108,5 @@ def test_all_measures_of_ir_measures_are_listed(capsys):
     ("measure", "said"), [("ERR@10", "There is no score for ERR@10."), ("@", "is no measure of")]
 )
 def test_another_measure_is_an_error(capsys, measure, said):
-    """A measure that has no score is an error that says how to list those that have one."""
     assert main(["scores", "--from", "ir_measures", measure]) == 2
     assert said in capsys.readouterr().err

@@ -38,7 +38,6 @@ def _resolve(
     ],
 )
 def test_the_place_of_the_cache(given: dict[str, str], ini: dict[str, str], environ: str, place: str) -> None:
-    """The location comes from the command line, the ini file, the environment or the default, in that order."""
     settings = _resolve(given, ini, RAGEVAL_CACHE_URL=environ)
     assert str(settings.cache_location) == place
     if not isinstance(settings.cache_location, StoreURL):
@@ -77,7 +76,6 @@ def test_a_url_that_cannot_be_used_is_not_quoted(url: str) -> None:
 
 
 def test_what_is_shown_of_a_url() -> None:
-    """A URL is shown without user, password and parameters, also in error texts of a library."""
     url = parse_cache("rediss://me:planted%2Fpassword@h:6380/2?ssl_ca_certs=%2Fetc%2Fmine.pem")
     assert isinstance(url, StoreURL)
     assert str(url) == url.public == "rediss://h:6380/2"

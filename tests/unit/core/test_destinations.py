@@ -39,5 +39,4 @@ def test_the_kind_is_the_suffix_or_the_scheme() -> None:
     ],
 )
 def test_an_address_is_shown_without_its_password(address: str, shown: str) -> None:
-    """The text of an address, as shown in summaries and messages, contains no password."""
     assert str(parse_destination(address)) == shown

@@ -34,7 +34,6 @@ def test_the_users_error_is_reported_with_its_type_and_text() -> None:
 
 
 def test_the_users_own_frames_are_shown() -> None:
-    """The innermost frame of the user's code is the last line."""
     assert _raised(0).splitlines()[-1].endswith(" in _deep")
     assert __file__ in _raised(0).splitlines()[-1]
 

@@ -75,7 +75,6 @@ def test_the_digest_depends_on_the_order_of_examples() -> None:
 
 
 def test_an_eval_set_is_its_examples() -> None:
-    """An eval set has a length and is iterated in order."""
     examples = (Example("1", "q"), Example("2", "q"))
     evalset = EvalSet("s", examples)
     assert (len(evalset), tuple(evalset)) == (2, examples)

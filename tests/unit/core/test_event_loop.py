@@ -38,8 +38,6 @@ def test_the_thread_starts_with_the_first_run(loop: BackgroundEventLoop) -> None
 
 
 def test_calls_come_back_to_the_calling_thread(loop: BackgroundEventLoop) -> None:
-    """A synchronous function is called in the thread that waits, the coroutine runs in another thread."""
-
     async def both() -> tuple[int, int]:
         return threading.get_ident(), await loop.call(threading.get_ident)
 
@@ -49,7 +47,6 @@ def test_calls_come_back_to_the_calling_thread(loop: BackgroundEventLoop) -> Non
 
 
 def test_calls_are_made_one_at_a_time_in_order(loop: BackgroundEventLoop) -> None:
-    """With one thread, calls do not overlap and keep their order."""
     log: list[str] = []
 
     def job(n: int) -> None:
@@ -190,7 +187,6 @@ def test_the_tick_is_called_by_the_clock_and_not_by_the_call(loops: Loops) -> No
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_closed_loop_is_replaced_by_a_new_one(loops: Loops, threads: int) -> None:
-    """After `close`, the next `run` works as the first did."""
     loop = loops(threads=threads)
     loop.run(loop.call(lambda: None))
     loop.close()
@@ -396,8 +392,6 @@ def test_a_system_exit_of_a_task_ends_no_other_coroutine(loop: BackgroundEventLo
 
 
 def test_a_stopped_loop_goes_on(loop: BackgroundEventLoop) -> None:
-    """`loop.stop()` in the user's code does not keep a coroutine from ending."""
-
     async def stop() -> str:
         asyncio.get_running_loop().stop()
         await asyncio.sleep(0.01)

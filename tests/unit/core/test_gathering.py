@@ -27,8 +27,6 @@ def test_an_error_is_raised_when_all_have_ended(loop) -> None:
 
 
 def test_results_are_in_order(loop) -> None:
-    """Results are in the order of the coroutines, whichever ends first."""
-
     async def work(turns: int) -> int:
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -38,7 +36,6 @@ def test_results_are_in_order(loop) -> None:
 
 
 def test_so_many_at_a_time_in_their_order(loop) -> None:
-    """At most max_concurrency coroutines run at once; results are ordered, and an error waits for the others."""
     running, most, ended = 0, 0, []
 
     async def work(number: int) -> int:
@@ -140,7 +137,6 @@ def test_a_coroutine_has_a_context_of_its_own(loop) -> None:
 
 
 def test_those_that_wait_for_nothing_leave_the_loop_its_turns(loop) -> None:
-    """Coroutines that never wait still let the event loop process pending requests."""
     turns = 0
 
     async def work() -> None:

@@ -205,7 +205,6 @@ def test_the_header_names_the_judges_server_where_it_is_another(resolved) -> Non
 
 
 def test_no_secret_is_in_what_the_settings_show(resolved) -> None:
-    """No form of printing the settings shows one of the keys."""
     settings = resolved(
         f'{JUDGE}base_url = "http://b/v1"\napi_key_env = "THEIRS"\n',
         THEIRS="planted-1",
@@ -267,7 +266,6 @@ def test_a_key_in_the_table_is_refused(resolved) -> None:
 
 
 def test_a_file_that_does_not_mention_the_package_is_not_read(resolved) -> None:
-    """A pyproject.toml without tables of this package is not parsed, even if it is invalid."""
     assert resolved("[tool.other\n").generator.model is None
     assert resolved('[tool.pytest.ini_options]\nx = "rageval"\n').generator.model is None
 

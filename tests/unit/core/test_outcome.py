@@ -66,7 +66,6 @@ def test_a_value_that_is_no_finite_number_is_an_error(value: float) -> None:
 def test_the_interval_is_that_of_the_scored(
     values: tuple[float, ...], interval: tuple[float, float] | None
 ) -> None:
-    """Unscored examples do not make the interval narrower."""
     assert _score(*values, None).ci95 == interval
 
 
@@ -85,14 +84,12 @@ def test_the_interval_is_that_of_the_scored(
     ],
 )
 def test_a_slice_has_the_examples_with_all_tags(tags: dict[str, Any], ids: list[str]) -> None:
-    """A slice selects examples by a value, one of several values, or a value in a list; unscored examples stay."""
     sliced = BILLING.where(**tags)
     assert [outcome.example.id for outcome in sliced.outcomes] == ids
     assert (sliced.spec, sliced.slice, sliced.seed) == ("recall@5", tags, 3)
 
 
 def test_slices_can_be_sliced() -> None:
-    """Slicing a slice combines the tags."""
     sliced = BILLING.where(topic="billing").where(hops=2)
     assert sliced == 0.5
     assert sliced.slice == {"topic": "billing", "hops": 2}
@@ -151,13 +148,11 @@ def test_the_allowed_share_itself_is_allowed(unscored: int, share: float) -> Non
 
 
 def test_one_more_than_the_allowed_share_is_too_many() -> None:
-    """Two unscored of twenty exceed 5% and raise."""
     with pytest.raises(TooManyUnscoredError, match="2 of 20"):
         _score(None, None, *[1.0] * 18, max_unscored=0.05)
 
 
 def test_a_slice_has_the_same_largest_share_of_unscored_examples() -> None:
-    """max_unscored applies to a slice even if the whole set is within it."""
     outcomes = [_outcome(1, None, "no gold passages", topic="a"), *(_outcome(n, 1.0) for n in range(2, 21))]
     score = Score("recall@5", outcomes, max_unscored=0.05)
     with pytest.raises(TooManyUnscoredError, match=r"^recall@5 where topic='a': none of 1"):
@@ -271,7 +266,6 @@ def test_the_share_of_the_unscored_is_one_of_those_with_a_definition() -> None:
 
 
 def test_a_score_that_is_defined_for_nothing_says_why() -> None:
-    """If a score is undefined for all examples, the error gives the reason and does not suggest max_unscored."""
     with pytest.raises(TooManyUnscoredError) as caught:
         Score("rel_recall.answer@5", [_undefined(1), _undefined(2)])
     assert str(caught.value) == (

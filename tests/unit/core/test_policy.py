@@ -72,7 +72,6 @@ def test_the_ends_of_a_range_are_allowed(table: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("key", ["max_lost", "max_total_drop", "small_set_drop"])
 def test_false_is_none(key: str) -> None:
-    """A policy can take back a bound of the one that it begins as."""
     tables = {"strict": {"max_lost": 0, "max_total_drop": 0.1}, "mild": {"like": "strict", key: False}}
     policies = policies_of(tables)
     assert policies["mild"] == replace(policies["strict"], name="mild", **{key: None})

@@ -34,7 +34,6 @@ def test_identity_is_the_id_or_else_the_text_at_its_place(
 
 
 def test_documents_with_metadata_can_be_hashed() -> None:
-    """A document can be hashed even if its metadata cannot."""
     assert (
         len({Document("x", "1", metadata={"pages": [1]}), Document("x", "1", metadata={"pages": [1]})}) == 1
     )
@@ -51,7 +50,6 @@ def test_documents_with_metadata_can_be_hashed() -> None:
     ],
 )
 def test_reports_name_things_by_what_they_have(thing: Document | Gold, label: str) -> None:
-    """The label is the id, else the beginning of the text, else the span."""
     assert thing.label == label
 
 
@@ -64,7 +62,6 @@ def test_an_excerpt_is_never_wider_than_asked(length: int, *, cut: bool) -> None
 
 
 def test_a_repeated_document_has_its_best_rank() -> None:
-    """A repeated document keeps its best rank; repetitions are dropped and counted before the ranking is cut."""
     ranking = Ranking.of("q", [A, A, B, Document("other text", "a"), Document("c"), Document("c")], 3)
     assert ranking.documents == (A, B, Document("c"))
     assert ranking.duplicates == 3
@@ -79,7 +76,6 @@ def test_a_ranking_is_cut_at_k() -> None:
     ("k", "missing", "surplus"), [(1, 0, 1), (2, 0, 0), (3, 1, 0), (9, 7, 0), (None, 0, 0)]
 )
 def test_a_ranking_knows_how_far_it_is_from_k(k: int | None, missing: int, surplus: int) -> None:
-    """Missing and surplus documents are counted relative to k, after duplicates are removed."""
     ranking = Ranking.of("q", [A, B, A], k)
     assert (ranking.duplicates, ranking.missing, ranking.surplus) == (1, missing, surplus)
 
@@ -90,7 +86,6 @@ def test_documents_without_text_are_counted() -> None:
 
 
 def test_a_ranking_reads_as_a_sequence() -> None:
-    """A ranking supports indexing, slicing, iteration and truth testing like a tuple."""
     ranking = Ranking.of("q", [A, B])
     assert (ranking[0], ranking[-1], ranking[:1], list(ranking)) == (A, B, (A,), [A, B])
     assert ranking.ids == ("a", "b")

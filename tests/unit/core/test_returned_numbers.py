@@ -29,5 +29,4 @@ def test_a_number_of_any_kind_is_a_float(given: object, number: float | None) ->
     [(0, 0.0), (True, 1.0), (0.25, 0.25), (-0.01, None), (1.01, None), (float("nan"), None)],
 )
 def test_a_share_is_from_0_to_1(given: object, share: float | None) -> None:
-    """A share from 0 to 1, ends included, is returned; any other number gives None and is not clipped."""
     assert as_share(given) == share

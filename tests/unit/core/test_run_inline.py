@@ -15,7 +15,6 @@ from pytest_rageval.core.user_code import UserCallable
 
 @pytest.fixture
 def loop() -> Iterator[BackgroundEventLoop]:
-    """A loop that has not been started."""
     event_loop = BackgroundEventLoop()
     yield event_loop
     event_loop.close()
@@ -31,7 +30,6 @@ def _asked(
 
 @pytest.mark.parametrize("at_once", [None, 3])
 def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | None) -> None:
-    """Calls of a synchronous function start no thread, and the results are in order."""
     threads = threading.active_count()
     assert _asked(loop, lambda n: n + 1, 10, at_once) == list(range(1, 11))
     assert not loop.started

@@ -52,7 +52,6 @@ def test_a_score_is_taken_apart_and_put_together(
     ],
 )
 def test_another_form_is_refused_with_examples(text: object) -> None:
-    """The error quotes the invalid name and shows how a score is written."""
     with pytest.raises(InputError) as caught:
         Spec.parse(text)
     assert str(caught.value).startswith(f"{text!r} is not a score.")

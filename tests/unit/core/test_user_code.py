@@ -139,8 +139,6 @@ def test_what_fails_at_the_first_few_is_called_no_more(
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_what_has_answered_one_is_called_for_all(loop: BackgroundEventLoop, *, at_once: bool) -> None:
-    """A callable that succeeded once is called for all questions, however many fail."""
-
     async def seldom(question: str) -> str:
         return question if question == "q3" else await _wrong(question)
 
@@ -283,8 +281,6 @@ def test_a_result_is_read_where_it_is_returned(loop: BackgroundEventLoop) -> Non
 
 
 class _Judge:
-    """A judge with `compare` but without `relevant`."""
-
     def compare(self, *_: object) -> float:
         raise AssertionError("called in a plan")
 

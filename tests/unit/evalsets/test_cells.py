@@ -195,7 +195,6 @@ def test_the_columns_of_a_frame_are_those_of_a_file() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["'a', ", "(", ",)", "  ", "[", "'", "nan ", "{'a': "])
 def test_a_large_cell_takes_linear_time(part: str, tmp_path: Path) -> None:
-    """A cell of megabytes is read or refused at once."""
     size = 10**6
     with (tmp_path / "t.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(

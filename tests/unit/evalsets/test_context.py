@@ -33,7 +33,6 @@ def _example(record: dict[str, Any]) -> Example:
 
 
 def test_context_is_read_by_name() -> None:
-    """History, filters and metadata are read from the keys of these names; other keys are in `extra`."""
     example = _example(RECORD)
     assert example.history == tuple(HISTORY)
     assert example.filters == {"tenant": "a"}
@@ -104,7 +103,6 @@ def test_a_field_map_names_context(tmp_path: Path) -> None:
 
 
 def test_a_question_in_a_conversation_is_another_question() -> None:
-    """full_question prints as the question, but differs from the same question without the conversation."""
     question = _example(RECORD).full_question
     assert str(question) == "And in winter?"
     assert question != "And in winter?"

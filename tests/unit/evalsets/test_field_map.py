@@ -44,7 +44,6 @@ def test_fields_of_the_file_are_mapped_to_native_fields(
 
 
 def test_a_field_that_was_read_is_removed() -> None:
-    """A field that is mapped is not kept under its old name."""
     assert _one({"query": "Where?", "n": 1}, question="query", id="n") == {"question": "Where?", "id": 1}
 
 
@@ -161,7 +160,6 @@ def test_a_table_that_does_not_fit_is_named_with_its_line(
 
 
 def test_a_cell_that_begins_as_a_list_says_how_one_is_written(tmp_path: Path) -> None:
-    """If a cell starts with "[" but is not a list, the error shows how to write a list or such a text."""
     message = r"(?s)^t\.csv line 2: the cell '\[sic\]' is not JSON.*a list of one"
     with pytest.raises(InputError, match=message) as caught:
         _table(tmp_path, "id,question,answers\n1,a,[sic]\n")
@@ -193,7 +191,6 @@ def test_a_cell_that_begins_as_a_list_says_how_one_is_written(tmp_path: Path) ->
     ],
 )
 def test_only_near_misses_are_reported(key: str, meant: str | None) -> None:
-    """A key that resembles a field is reported with that field and its examples; other keys are not."""
     evalset = EvalSet(
         "s", (Example("1", "Q?", extra={key: 1}), Example("2", "Q?"), Example("3", "Q?", extra={key: 0}))
     )

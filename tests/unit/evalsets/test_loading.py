@@ -33,7 +33,6 @@ def test_an_unknown_format_lists_the_known(tmp_path: Path) -> None:
 
 
 def test_a_shape_that_is_none_lists_the_known(tmp_path: Path) -> None:
-    """A text, an empty file and a folder without known files are errors: no format detects them."""
     for path in (_file(tmp_path, "a.md", "# Questions"), _file(tmp_path, "b.txt", ""), tmp_path):
         assert _error(path).startswith(f"{path.name} looks like no format of eval sets.\n")
 
@@ -84,7 +83,6 @@ def test_a_field_map_is_for_the_formats_that_take_one(
 
 
 def test_a_native_record_is_native_whatever_else_it_has(tmp_path: Path) -> None:
-    """A native record with keys of other formats is read as native, and these keys are in `extra`."""
     content = '{"id": "a", "question": "Q?", "answers": ["x"], "ctxs": [], "prediction": "P"}'
     (example,) = load(_file(tmp_path, "a.jsonl", content)).examples
     assert (example.id, example.extra) == ("a", {"ctxs": [], "prediction": "P"})
@@ -128,7 +126,6 @@ class Pandas:
     columns = ("id", "question", "answers", "price")
 
     def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
-        """Return the rows."""
         assert (index, name) == (False, None)
         return iter(
             [(1, "Where?", Array(["Tulsa", "there"]), 2.5), (Array(2), "Who?", ["Ann"], float("nan"))]
@@ -188,7 +185,6 @@ def test_fields_and_samples_work_as_with_files() -> None:
 
 
 def test_what_is_missing_or_timed_in_a_cell() -> None:
-    """NA and NaN values are left out, nested ones become null, and dates become ISO text."""
     row = {
         **ROWS[0],
         "price": NAType(),
@@ -229,7 +225,6 @@ def test_the_first_base_that_has_it_counts(tmp_path: Path) -> None:
 
 
 def test_one_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
-    """The error for a missing file lists each searched path once."""
     with pytest.raises(InputError) as raised:
         find_file("eval set", "x.jsonl", bases=(tmp_path, tmp_path / "tests", tmp_path))
     assert str(raised.value) == (
@@ -249,7 +244,6 @@ def test_a_folder_is_passed_over_where_a_file_is_looked_for(tmp_path: Path) -> N
 
 
 def test_a_file_that_did_not_change_is_read_once(tmp_path: Path) -> None:
-    """`load` caches by the content of the file and the options: an unchanged file is read once."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": "1", "question": "a?"}\n{"id": "2", "question": "b?"}')
     whole = load(path)

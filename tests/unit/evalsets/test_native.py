@@ -75,7 +75,6 @@ def test_all_fields_of_the_native_form(tmp_path: Path) -> None:
     ids=["plain", "no newline at the end", "BOM", "CRLF", "blank lines", "spaces around"],
 )
 def test_how_lines_end_does_not_matter(tmp_path: Path, content: str) -> None:
-    """Byte-order marks, Windows line ends and blank lines do not change the examples."""
     assert [example.id for example in _load(tmp_path, content)] == ["a", "b"]
 
 

@@ -27,7 +27,6 @@ def _error(record: Any) -> str:
 
 
 def test_id_and_question_are_enough() -> None:
-    """All fields except id and question may be missing, null or empty."""
     least = example_from(_record(), place=PLACE)
     nulls = dict.fromkeys(("answers", "answer_set", "gold", "reference", "tags"))
     empty: dict[str, Any] = {"answers": [], "answer_set": [], "gold": [], "tags": {}}
@@ -40,7 +39,6 @@ def test_id_and_question_are_enough() -> None:
     ("given", "expected"), [(17, "17"), (0, "0"), ("q 17", "q 17"), (17.0, "17"), ("1.0", "1.0")]
 )
 def test_ids_may_be_whole_numbers(given: object, expected: str) -> None:
-    """An id that is an integer, or a float without a fraction, is read as its digits, of examples and gold passages."""
     example = example_from({"id": given, "question": "Q?", "gold": [{"id": given}]}, place=PLACE)
     assert (example.id, example.gold) == (expected, (Gold(id=expected),))
 
@@ -171,7 +169,6 @@ def test_a_bare_id_as_a_gold_passage_says_how_one_is_written() -> None:
 
 
 def test_records_come_with_their_places() -> None:
-    """Several records make an eval set in their order; an error names the place of its record."""
     good = [("record 1", _record(id="a")), ("record 2", _record(id="b"))]
     assert [example.id for example in from_records(good, name="records")] == ["a", "b"]
     with pytest.raises(InputError, match=r"^record 3: the id \"a\" is already that of record 1\."):
@@ -179,7 +176,6 @@ def test_records_come_with_their_places() -> None:
 
 
 def test_the_id_1_is_the_id_one_as_text() -> None:
-    """1 and "1" are the same id, so a set with both is an error."""
     with pytest.raises(InputError, match="already that of record 1"):
         from_records([("record 1", _record(id=1)), ("record 2", _record(id="1"))], name="records")
 
@@ -190,7 +186,6 @@ def test_a_set_without_records_is_an_error() -> None:
 
 
 def test_a_line_has_what_there_is_and_no_more(tmp_path: Path) -> None:
-    """write_jsonl leaves out empty fields and grades of 1, and does not escape other scripts."""
     example = Example("ü", "Wo?", gold=(Gold("d"), Gold(text="t", grade=0)), extra={"n": 1})
     write_jsonl(EvalSet("s", (example,)), tmp_path / "s.jsonl")
     assert (tmp_path / "s.jsonl").read_text(encoding="utf-8") == (
@@ -206,7 +201,6 @@ def test_nuggets_are_written_and_read_back(tmp_path: Path) -> None:
 
 
 def test_nuggets_in_the_cells_of_a_table(tmp_path: Path) -> None:
-    """A table cell can hold one nugget, several with a separator, or JSON."""
     path = tmp_path / "faq.csv"
     cell = '"[{""text"": ""d"", ""vital"": false}]"'
     path.write_text(f"id,question,nuggets\n1,Q?,a\n2,R?,b | c\n3,S?,{cell}\n4,T?,\n", encoding="utf-8")
@@ -304,7 +298,6 @@ def test_an_eval_set_that_was_read_is_not_checked_again(
     ],
 )
 def test_examples_in_python_are_read_as_records_are(given: Any, expected: Example) -> None:
-    """Ids become texts, lists become tuples, and dicts become gold passages, nuggets and examples."""
     evalset = check_evalset(EvalSet("mine", [given], SubsetInfo(9)))  # type: ignore[arg-type]
     assert (evalset.name, evalset.examples, evalset.part) == ("mine", (expected,), SubsetInfo(9))
     assert type(evalset.examples[0]) is type(expected)

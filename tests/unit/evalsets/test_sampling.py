@@ -41,7 +41,6 @@ def _ids(evalset: EvalSet) -> list[str]:
 
 
 def test_groups_have_their_share_of_the_sample() -> None:
-    """Of groups of 70 : 20 : 10, a sample of 20 has 14 : 4 : 2, whatever the seed."""
     records = _records({"billing": 70, "returns": 20, "delivery": 10})
     for seed in range(5):
         assert _topics(_draw(records, 20, seed=seed)) == {"billing": 14, "returns": 4, "delivery": 2}
@@ -61,14 +60,12 @@ def test_no_share_is_off_by_one(counts: dict[str, int], size: int, seed: int) ->
 
 
 def test_without_stratification_chance_decides() -> None:
-    """Without stratification, some seeds give other shares than those of the whole set."""
     records = _records({"billing": 50, "returns": 50})
     assert {_topics(_draw(records, 10, seed=seed, stratify=False))["billing"] for seed in range(9)} > {5}
 
 
 @pytest.mark.slow
 def test_a_sample_is_drawn_evenly() -> None:
-    """Over many seeds, every example is drawn equally often."""
     records = _records({"billing": 10, "returns": 10})
     seen = Counter(id_ for seed in range(1000) for id_ in _ids(_draw(records, 4, seed=seed)))
     # Each is expected 200 times with a standard deviation of 12.6; five standard deviations are 63.
@@ -77,7 +74,6 @@ def test_a_sample_is_drawn_evenly() -> None:
 
 
 def test_the_order_of_the_file_decides_nothing_but_the_order() -> None:
-    """The order of the file does not change which examples are drawn; they keep the order of the file."""
     records = _records({"billing": 70, "returns": 30})
     straight, turned = _ids(_draw(records, 10)), _ids(_draw(records[::-1], 10))
     assert straight == turned[::-1]
@@ -135,7 +131,6 @@ def test_a_tag_with_too_many_values_is_an_error() -> None:
 
 
 def test_a_small_set_is_drawn_whole() -> None:
-    """If the sample is at least as large as the set, every example is drawn."""
     records = _records({"billing": 3, "returns": 2})
     assert _ids(_draw(records, 5)) == _ids(_draw(records, 50)) == ["1", "2", "3", "4", "5"]
 

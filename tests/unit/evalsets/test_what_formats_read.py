@@ -442,7 +442,6 @@ def test_judgements_as_json(tmp_path: Path) -> None:
     ],
 )
 def test_judgements_as_json_that_do_not_fit(tmp_path: Path, content: str, message: str) -> None:
-    """The error for invalid JSON judgements names the file and the topic."""
     (tmp_path / "qrels.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         load(tmp_path / "qrels.json", topics="ids")

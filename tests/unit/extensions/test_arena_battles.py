@@ -30,7 +30,6 @@ class Run:
         return None if example.id in self._unanswered else f"{self._name} from {k}"
 
     async def ask(self, task: object, question: str, first: str, second: str) -> Verdict:
-        """Prefer the answer that sorts last, and record the call."""
         assert task is PREFER
         self.asked.append((question, first, second))
         return Verdict(1 if first > second else 2)

@@ -59,7 +59,6 @@ class Rag:
     asked: list[str] = field(default_factory=list)
 
     def search(self, query: str, _k: int) -> list[dict[str, str]]:
-        """Return one document."""
         if number(query) in self.failing:
             raise ConnectionError("no index")
         name = f"d{number(query)}{'-new' if number(query) in self.changed else ''}"
@@ -67,7 +66,6 @@ class Rag:
         return [{"id": name, "text": f"{name} right"} if self.labels == "id" else {"text": f"{long}{name}"}]
 
     def generate(self, question: str, _passages: object) -> str:
-        """Return one answer."""
         self.asked.append(question)
         if number(question) in self.silent:
             return ""
@@ -75,8 +73,6 @@ class Rag:
 
     @property
     def components(self) -> Components:
-        """The components that the fixtures of a test would provide."""
-
         def generate(question: str, passages: object) -> str:
             return self.generate(question, passages)
 
@@ -238,12 +234,10 @@ class Pool(Rag):
     """A retriever whose second passage becomes relevant for changed questions; the answer cites the first passage."""
 
     def search(self, query: str, k: int) -> list[dict[str, str]]:
-        """Return two documents."""
         second = "right" if number(query) in self.changed else "of no use"
         return [{"id": "first", "text": "right"}, {"id": f"second {second}", "text": second}][:k]
 
     def generate(self, question: str, _passages: object) -> str:
-        """Return an answer with a citation of the first passage."""
         return f"{super().generate(question, _passages)} [1]"
 
 

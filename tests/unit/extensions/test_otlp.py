@@ -63,7 +63,6 @@ def document(*scores: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """Start a collector that accepts all events."""
     with Collector() as server:
         yield server
 

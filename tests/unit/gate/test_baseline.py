@@ -91,7 +91,6 @@ def test_the_order_of_tests_scores_and_examples_changes_no_byte(path: Path) -> N
 
 
 def test_each_question_has_a_line(path: Path) -> None:
-    """The lines are sorted, non-ASCII text is not escaped, and the file ends with a newline."""
     Baseline(TESTS).write(path)
     digests = TESTS["test_b.py::test_two[ümlaut]"]["questions"]
     text = path.read_text(encoding="utf-8")
@@ -424,7 +423,6 @@ def test_unreadable_or_unwritable_files_are_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
-    """Writing a baseline creates missing parent folders."""
     Baseline(TESTS).write(tmp_path / "evals" / "baselines" / "main.json")
     assert Baseline.read(tmp_path / "evals" / "baselines" / "main.json").tests == TESTS
 

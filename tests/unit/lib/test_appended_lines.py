@@ -62,7 +62,6 @@ def test_a_line_of_another_process_is_not_taken_back(tmp_path: Path, monkeypatch
 
 
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
-    """A named pipe raises SpecialFileError, since writing could block forever."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(SpecialFileError, match="named pipe"):

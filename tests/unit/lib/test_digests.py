@@ -43,7 +43,6 @@ def test_a_lone_surrogate_has_a_digest() -> None:
 
 
 def test_the_digest_of_all_is_of_their_lines() -> None:
-    """The digest of several values hashes one line of canonical JSON per value, so order and boundaries count."""
     canonical = b'{"a":1,"b":2}\n"c\\nd"\n'
     assert digest_of_all([{"b": 2, "a": 1}, "c\nd"]) == hashlib.sha256(canonical).hexdigest()
     assert digest_of_all(iter([1, 2])) != digest_of_all([12]) != digest_of_all([2, 1])

@@ -27,7 +27,6 @@ def test_what_fails_half_way_leaves_the_file_of_before(tmp_path: Path, before: b
 
 
 def test_the_file_is_never_seen_half_written(tmp_path: Path) -> None:
-    """Readers see the old content until the write is complete."""
     path = tmp_path / "report.html"
     path.write_bytes(b"old")
     seen = []
@@ -43,7 +42,6 @@ def test_the_file_is_never_seen_half_written(tmp_path: Path) -> None:
 
 
 def test_permissions_are_kept(tmp_path: Path) -> None:
-    """An existing file keeps its permissions; a new one gets the system's defaults."""
     path, other = tmp_path / "report.html", tmp_path / "other"
     path.write_bytes(b"old")
     path.chmod(0o640)

@@ -16,7 +16,6 @@ from pytest_rageval.lib.text import counted, singular
     ],
 )
 def test_a_noun_follows_its_number(number: int, noun: str, text: str) -> None:
-    """One is singular; zero and more are plural."""
     assert counted(number, noun) == text
 
 

@@ -55,7 +55,6 @@ def _is_command(text: str) -> bool:
     ],
 )
 def test_what_would_steer_is_written_as_code(text: str, shown: str) -> None:
-    """Control characters, links, direction marks and CI commands are escaped, also after white space."""
     assert printable(text) == shown
     assert printable(shown) == shown
 
@@ -72,7 +71,6 @@ def test_what_would_steer_is_written_as_code(text: str, shown: str) -> None:
     ],
 )
 def test_all_else_stays(text: str) -> None:
-    """Letters of all scripts, newlines, code and Markdown are unchanged."""
     assert printable(text) == text
 
 
@@ -92,7 +90,6 @@ def test_nothing_is_a_command_or_a_control(text: str) -> None:
 
 @given(HOSTILE)
 def test_json_means_the_same(text: str) -> None:
-    """Escaped JSON still parses to the same value."""
     written = json.dumps({"said": [text]}, ensure_ascii=False, indent=1)
     assert json.loads(printable(written)) == {"said": [text]}
 

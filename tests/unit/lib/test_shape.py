@@ -18,8 +18,6 @@ BOM = "\ufeff"
 
 
 class Inner(TypedDict):
-    """A part of a document."""
-
     n: Count
     state: NotRequired[Literal["on", "off"]]
 
@@ -36,16 +34,12 @@ class Outer(TypedDict, total=False):
 
 
 class Pair(NamedTuple):
-    """A named tuple."""
-
     name: str
     value: float | None = None
 
 
 @dataclass
 class Thing:
-    """An object with typed fields."""
-
     pairs: tuple[Pair, ...] = ()
     counts: Mapping[str, int] | None = None
     items: Sequence[str] = ()
@@ -151,5 +145,4 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
 
 
 def test_between_is_open_above() -> None:
-    """Without an upper end every larger number is allowed."""
     assert not Between(1).problem(1e9)

@@ -26,7 +26,6 @@ RECORDS = st.recursive(
 @pytest.mark.slow
 @given(st.lists(RECORDS, max_size=20), st.integers(0, 200))
 def test_records_come_back_as_they_were(records: list[Any], at_once: int) -> None:
-    """Records are read back in any order with their types, whether or not they were written to the file."""
     spool = Spool()
     spool._buffer_bytes = at_once
     places = [spool.put(record) for record in records]
@@ -166,7 +165,6 @@ def test_every_operation_of_a_list_gives_what_it_gives_for_a_list(other: list[in
 
 
 def test_an_item_is_made_when_it_is_first_asked_for() -> None:
-    """Each item is computed once, on first access: most reports show a few of 100,000 questions."""
     computed: list[int] = []
 
     def double(number: int) -> dict[str, int]:

@@ -50,12 +50,10 @@ def completion(text: str | None = "fine", **changes: Any) -> dict[str, Any]:
 
 
 def error(message: str, **more: Any) -> dict[str, Any]:
-    """Return the body of an error response of OpenAI."""
     return {"error": {"message": message, **more}}
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait until a condition is true; raise TimeoutError after about 40 seconds."""
     for _ in range(20_000):
         if condition():
             return

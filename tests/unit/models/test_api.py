@@ -76,7 +76,6 @@ def test_a_conversation_is_sent_as_it_is(server: ScriptedServer, model: LLM) -> 
 
 
 def test_a_reply_is_paid_once(server: ScriptedServer, make: Callable[..., LLM]) -> None:
-    """An equal request in this run or the next is answered from the cache; another sample sends a new request."""
     for model in (make(), make()):
         model.complete("Why?", temperature=0, seed=1)
         model.complete([{"content": "Why?", "role": "user"}], seed=1, temperature=0)

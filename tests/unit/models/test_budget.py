@@ -68,7 +68,6 @@ class Ledger:
         return spend(self.database, account, change, **limits)
 
     async def others_active(self) -> bool:
-        """Return what the test sets."""
         return self.active()
 
 
@@ -80,7 +79,6 @@ class Clock:
     time = staticmethod(time.time)
 
     def monotonic(self) -> float:
-        """Return the simulated time in seconds."""
         self.now += self.tick
         return self.now
 
@@ -93,7 +91,6 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock that the budget reads."""
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
@@ -121,7 +118,6 @@ async def _buy(
     reply: Reply | None = REPLY,
     billed: bool = False,
 ) -> Spent:
-    """Make one call; return the totals while the call is in flight."""
     ledger = database if isinstance(database, Ledger) else Ledger(database)
     async with budget.reserve(ledger, request) as purchase:
         during = _spent(ledger.database)

@@ -465,10 +465,6 @@ def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches,
 def test_replies_at_hand_are_those_that_a_look_up_finds(
     caches: Caches, tmp_path: Path, cassette: Path, options: dict[str, Any]
 ) -> None:
-    """`get_nowait` returns the same replies as `look_up`: stored and recorded ones, and empty ones of this run.
-
-    Damaged entries are ignored.
-    """
     _keep(caches(run="2"), Entry("a", Reply("kept")), Entry("c", Reply("")))
     _keep(caches(run="1"), Entry("d", Reply("")), Entry("damaged", Reply("x")))
     connection = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)

@@ -35,7 +35,6 @@ class World:
         self._opened: list[tuple[Gateway, BackgroundEventLoop]] = []
 
     def session(self, **access: Any) -> Functions:
-        """Return the cached functions of a new session, as a new process would have."""
         gateway, loop = Gateway(GatewaySettings(self.folder, **access)), BackgroundEventLoop()
         # Start the event loop, as any session has before threads use it; test_api.py tests threads that start it.
         loop.submit(asyncio.sleep(0)).result(60)
@@ -43,7 +42,6 @@ class World:
         return Functions(gateway, loop)
 
     def close(self) -> None:
-        """Close all sessions."""
         for gateway, loop in self._opened:
             if loop.started:
                 loop.submit(gateway.close()).result(60)
@@ -51,12 +49,10 @@ class World:
         self._opened.clear()
 
     def slow(self, *args: Any, **named: Any) -> Any:
-        """Record the call; a function of the user."""
         self.calls.append((args, named))
         return {"args": [str(arg) for arg in args], "named": sorted(named)}
 
     async def slow_too(self, *args: Any, **named: Any) -> Any:
-        """Record the call; an async function of the user."""
         await asyncio.sleep(0)
         return self.slow(*args, **named)
 
@@ -80,7 +76,6 @@ def _call(
 
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
 def test_a_result_is_computed_once(world: World, name: str) -> None:
-    """The result of a sync or async function is computed once, also for the next session."""
     expected = {"args": ["a", "1"], "named": ["k"]}
     first = world.session()
     for _ in range(2):
@@ -116,7 +111,6 @@ def test_the_version_is_part_of_the_identity(world: World) -> None:
 
 @pytest.mark.parametrize("version", ["", 1])
 def test_a_version_is_a_text(world: World, version: Any) -> None:
-    """A version that is empty or no text raises InputError, and the message shows a valid one."""
     with pytest.raises(InputError, match='Write version="1", say'):
         world.session().cached(world.slow, version=version)
 
@@ -266,8 +260,6 @@ def test_two_functions_may_wait_for_each_other_with_the_same_arguments(world: Wo
 
 
 def test_an_iterator_is_not_cached_within_the_run(world: World) -> None:
-    """A generator or async generator as a result raises CallableError, since a second caller would get no items."""
-
     def lines() -> Iterator[str]:
         yield "a"
 
@@ -341,7 +333,6 @@ class Command:
     ],
 )
 def test_other_arguments_are_computed_again(world: World, one: Any, other: Any) -> None:
-    """Different arguments have separate results; equal arguments share one result."""
     functions = world.session()
     for argument in (one, other, one, other):
         _call(functions, world.slow, argument)
@@ -359,7 +350,6 @@ def test_other_arguments_are_computed_again(world: World, one: Any, other: Any) 
     ],
 )
 def test_arguments_of_other_kinds_are_other_arguments(world: World, one: Any, other: Any) -> None:
-    """Arguments of different types have separate results, even if their contents are equal."""
     functions = world.session()
 
     def show(argument: object) -> str:
@@ -376,8 +366,6 @@ def test_the_order_of_named_arguments_does_not_matter(world: World) -> None:
 
 
 def test_two_functions_do_not_share_results(world: World) -> None:
-    """Two functions with equal arguments and the same version have separate results."""
-
     def shout(text: str) -> str:
         return text.upper()
 
@@ -678,7 +666,6 @@ def test_a_call_cancelled_at_any_moment_blocks_no_other(
 
 
 def _busy(seconds: float) -> None:
-    """Block the event loop in which this is called."""
     time.sleep(seconds)
 
 

@@ -42,7 +42,6 @@ def plain(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_is_read(file: Path) -> None:
-    """All replies are read back by key with their request summaries, and missing folders are created."""
     write_cassette(file, ENTRIES)
     assert _read(file) == _plain(ENTRIES)
     assert list(read_cassette(file)) == ["a1", "b2", "c3"]
@@ -227,7 +226,6 @@ def test_a_bad_line_is_named(plain: Path, line: str, reason: str) -> None:
 
 
 def test_a_line_that_is_nested_without_end_is_named(plain: Path) -> None:
-    """A line with 100,000 levels of nesting raises StoreError, not RecursionError."""
     plain.parent.mkdir()
     plain.write_text("[" * 100_000, encoding="utf-8")
     with pytest.raises(StoreError, match="line 1 is not a recorded reply"):

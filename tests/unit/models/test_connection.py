@@ -101,7 +101,6 @@ def test_a_completion_is_sent_without_the_openai_package() -> None:
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_the_openai_client_sends_over_the_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever HTTP library the client is based on, its requests are authorized and its replies are bounded."""
     monkeypatch.setattr(openai, "DefaultAsyncHttpxClient", type("Default", (library.AsyncClient,), {}))
     compressed = {"content-encoding": "gzip"}
     script = [

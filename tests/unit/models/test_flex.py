@@ -30,8 +30,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def _ask(
     folder: Path, server: ScriptedServer, *requests: Request, **options: Any
 ) -> tuple[list[Reply], Usage]:
-    """Send requests one after the other; return the replies and the usage."""
-
     async def main() -> tuple[list[Reply], Usage]:
         gateway = Gateway(GatewaySettings(folder, **options))
         remote = RemoteServer(server.url, flex=True)

@@ -158,7 +158,6 @@ def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
 
 
 def test_a_thousand_requests_of_one_turn_are_one_look_up(gateway: Through) -> None:
-    """1000 requests in one iteration of the event loop are one look-up with one SELECT."""
     requests = [_request(number) for number in range(1000)]
 
     async def keep(new_gateway: Gateway) -> None:
@@ -287,8 +286,6 @@ def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
 
 
 def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
-    """A request that failed is unscored, does not affect other requests, and is sent again in the next run."""
-
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
 
@@ -823,10 +820,6 @@ connection.execute("ROLLBACK")
 def test_a_transaction_of_another_process_stalls_no_request(
     gateway: Through, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
-    """While another process holds a transaction, the event loop reads replies, which are stored afterwards.
-
-    A reply is not returned before it is stored.
-    """
     holder = start(HOLDER, tmp_path, tmp_path / "cache" / FILE)
     gateway = gateway()
     with ScriptedServer(_echo) as server:

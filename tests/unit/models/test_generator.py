@@ -25,8 +25,6 @@ SERVER = RemoteServer("http://here/v1")
 
 
 class _Gateway:
-    """A stand-in for the gateway to models: it records requests and returns a fixed reply."""
-
     def __init__(self, text: str = " c7\n") -> None:
         self.text = text
         self.requests: list[Request] = []
@@ -41,8 +39,6 @@ class _Gateway:
 
 
 class _Kept:
-    """A gateway with cached replies of some samples."""
-
     def __init__(self, **texts: str) -> None:
         self.texts = texts
         self.requests: list[tuple[Request, Sequence[int]]] = []
@@ -91,8 +87,6 @@ async def _async(question: str, passages: Sequence[Document]) -> str:
 
 
 class _AsyncCallable:
-    """A generator object with an asynchronous `__call__`."""
-
     async def __call__(self, question: str, passages: Sequence[Document]) -> str:
         return _sync(question, passages)
 
@@ -158,7 +152,6 @@ def test_our_own_errors_pass(loop: BackgroundEventLoop, error: Exception) -> Non
     ("returned", "name"), [(None, "NoneType"), (["a"], "list"), (b"a", "bytes"), (7, "int")]
 )
 def test_an_answer_is_text(loop: BackgroundEventLoop, returned: object, name: str) -> None:
-    """A return value that is no string raises CallableError that names the question."""
     with pytest.raises(CallableError, match=f"rageval_generator returned {name} for 'Which\\?'"):
         _generate(loop, lambda _q, _p: returned)
 
@@ -172,7 +165,6 @@ def test_an_empty_answer_is_unscored(loop: BackgroundEventLoop, empty: str) -> N
 
 @pytest.mark.parametrize("value", [None, "model", 5])
 def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: object) -> None:
-    """The error names the fixture's value and the expected signature."""
     with pytest.raises(CallableError, match="which cannot be called") as caught:
         adapt_generator(value, loop)
     assert type(value).__name__ in str(caught.value)
@@ -254,7 +246,6 @@ def test_an_objects_methods_are_called_as_a_function_is(
 
 
 def test_a_function_with_a_parameter_sample_receives_it(loop: BackgroundEventLoop) -> None:
-    """A parameter `sample` receives the draw's number, so that the user's own cache can separate draws."""
     assert _generate(loop, lambda _q, _p, sample: f"draw {sample}", sample=2) == "draw 2"
 
 

@@ -25,8 +25,6 @@ ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
 
 @pytest.fixture
 def command(tmp_path: Path):
-    """Return a function that makes commands of Python code; `runs()` returns how often they ran."""
-
     class Made:
         runs_file = tmp_path / "runs"
 

@@ -37,7 +37,6 @@ class _Client(Client):
         self.attempts = 0
 
     async def complete(self, *_: object) -> tuple[Reply, float | None]:
-        """Call the function."""
         self.attempts += 1
         return await self._answer(), None
 

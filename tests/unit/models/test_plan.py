@@ -19,7 +19,6 @@ PRICES = Prices({("", "m"): PRICE, ("", "capped"): Price(2.0, 8.0, 40), ("", "in
 
 @pytest.fixture
 def plan() -> PlanSource:
-    """Return a plan that has counted nothing."""
     return PlanSource(PRICES, Usage())
 
 
@@ -46,7 +45,6 @@ def test_every_reply_has_a_mark_of_its_own(plan: PlanSource) -> None:
 
 
 def test_the_same_request_is_paid_once(plan: PlanSource) -> None:
-    """A repeated request counts once, since its reply would be in the cache."""
     request = _request("one", max_tokens=16)
     assert plan.planned_reply(request) is None
     assert _obtain(plan, request) == plan.planned_reply(request)

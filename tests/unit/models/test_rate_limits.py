@@ -54,8 +54,6 @@ async def _turns(count: int = 5) -> None:
 
 
 def test_no_more_than_the_limit_are_in_flight(run: Run) -> None:
-    """With a limit of 3, at most 3 of 10 requests are in flight; the others follow in their order."""
-
     async def main() -> None:
         crowd = _Crowd(Limiter(3))
         tasks = [asyncio.create_task(crowd.hold(number)) for number in range(10)]
@@ -179,8 +177,6 @@ def test_nothing_is_sent_during_a_pause(clock: Clock, run: Run) -> None:
 
 
 def test_a_pause_that_is_made_longer_while_some_wait(clock: Clock, run: Run) -> None:
-    """If a pause is extended, waiting requests wait until its new end."""
-
     async def main() -> None:
         limiter = Limiter(4)
         began = clock.now
@@ -197,8 +193,6 @@ def test_a_pause_that_is_made_longer_while_some_wait(clock: Clock, run: Run) -> 
 
 
 def test_requests_a_minute_are_evenly_spaced(run: Run) -> None:
-    """With 1200 requests per minute, one request is admitted every 50 ms."""
-
     async def main() -> None:
         crowd = _Crowd(Limiter(16, rpm=1200))
         crowd.go_on.set()
@@ -260,8 +254,6 @@ def test_whether_tokens_are_counted() -> None:
 
 
 def test_waiters_that_are_cancelled_leave_no_gap(run: Run) -> None:
-    """Cancelled waiting requests use no slot: the requests behind them are admitted within the limit."""
-
     async def main() -> None:
         crowd = _Crowd(Limiter(2))
         tasks = [asyncio.create_task(crowd.hold(number)) for number in range(20)]

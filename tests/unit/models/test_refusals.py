@@ -90,7 +90,6 @@ class Bucket:
         self._left, self._at = float(size), 0.0
 
     def __call__(self, now: float) -> RetryableError | None:
-        """Use up one permission, or return a refusal if there is none at this time."""
         self._left = min(self._size, self._left + (now - self._at) * self._rate)
         self._at = now
         if self._left >= 1:

@@ -17,7 +17,6 @@ def test_a_reply_and_its_line_are_inverse() -> None:
 
 
 def test_the_line_is_readable_and_sorted() -> None:
-    """In the line of a reply, letters are not escaped and keys are sorted, so that a diff is readable."""
     assert REPLY.dumps() == (
         '{"finish_reason": "length", "model": "m-2024", "text": "c7 – „ja“\\n", "tokens_in": 12, "tokens_out": 3}'
     )
@@ -48,7 +47,6 @@ def test_anything_but_an_object_is_refused(line: str, expected_message: str) -> 
 
 
 def test_further_fields_do_not_matter() -> None:
-    """Unknown fields are ignored, so that lines of a later version can be read."""
     assert Reply.from_record({**json.loads(REPLY.dumps()), "cost": 1}) == REPLY
 
 

@@ -149,7 +149,6 @@ def test_tool_calls_are_stored_as_json() -> None:
 
 @pytest.mark.parametrize("status", [200, 400])
 def test_no_half_of_a_key_is_shown(status: int) -> None:
-    """If a long, invalid body is cut in the error message, no part of the key is shown, wherever the cut is."""
     for blanks in range(3970, 4001, 5):
         reason, _ = _failure(Unscored, Answer(status, b"<p>" + b" " * blanks + KEY.encode()), retries=0)
         assert KEY[:5] not in reason
@@ -323,7 +322,6 @@ def test_a_body_that_is_cut_is_no_server_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("count", [2**70, "many", -1, None, [1], True, float("inf"), float("nan")])
 def test_a_count_of_tokens_that_is_none_does_not_take_the_reply_away(count: Any) -> None:
-    """An invalid token count is read as 0, and the reply, which was paid for, is returned."""
     body = completion(usage={"prompt_tokens": count, "completion_tokens": 5.0})
     with ScriptedServer(Answer(body=body)) as server:
         reply = _send(server)
@@ -697,7 +695,6 @@ def test_a_body_that_is_not_utf_8_is_no_reply() -> None:
     ids=["message", "parameter"],
 )
 def test_a_prompt_that_utf_8_cannot_encode_does_not_crash(request_: Request) -> None:
-    """Half a surrogate pair in a request is sent as U+FFFD, or the request is unscored."""
     with ScriptedServer() as server:
         try:
             assert _send(server, request_) == REPLY

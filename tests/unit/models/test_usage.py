@@ -41,7 +41,6 @@ def test_a_vendors_model_has_its_price() -> None:
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
 def test_a_slash_at_the_end_does_not_matter(slashes: str, write: Callable[[str], Path]) -> None:
-    """Slashes at the end of a base URL are ignored, in a request and in the price file."""
     assert Prices.load().get(OPENAI + slashes, "gpt-4o") is not None
     prices = Prices.load(write(f'["{PROXY}{slashes}".m]\ninput = 1\noutput = 2'))
     assert prices.get(PROXY, "m") == prices.get(f"{PROXY}/", "m") == Price(1, 2)
@@ -60,7 +59,6 @@ def test_a_slash_at_the_end_does_not_matter(slashes: str, write: Callable[[str],
     ],
 )
 def test_what_is_not_known_is_not_guessed(base_url: str, model: str) -> None:
-    """A known model name at another server, or a part of a known name, has no price."""
     assert Prices.load().get(base_url, model) is None
 
 

@@ -39,7 +39,6 @@ class Rendered(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        """Record an element."""
         self.tags.append(tag)
         self.attributes += attrs
         if tag == "table":
@@ -54,16 +53,13 @@ class Rendered(HTMLParser):
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        """Record an element without content."""
         self.handle_starttag(tag, list(attrs))
 
     def handle_endtag(self, tag: str) -> None:
-        """Record the end of an element."""
         if not self._open or self._open.pop() != tag:
             self.unclosed.append(tag)
 
     def handle_data(self, data: str) -> None:
-        """Add text to the elements that contain it."""
         if "code" in self._open:
             self.code[-1] += data
         elif not CODE & set(self._open):

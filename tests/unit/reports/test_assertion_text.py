@@ -48,11 +48,9 @@ def test_a_ranking_is_listed(op: str) -> None:
 
 @pytest.mark.parametrize(("op", "left", "right"), [(">=", 0.5, 0.7), ("in", "a", ["b"]), ("==", "a", "b")])
 def test_other_assertions_are_pytests_own(op: str, left: object, right: object) -> None:
-    """An assertion without a score or a ranking has no text of the plugin."""
     assert explain_assertion(op, left, right, Room(10)) is None
 
 
 @pytest.mark.parametrize("op", ["is", "in", "!="])
 def test_other_comparisons_of_scores_are_pytests_own(score: Score, op: str) -> None:
-    """Only an order comparison of a score has a text of the plugin."""
     assert explain_assertion(op, score, 0.5, Room(10)) is None

@@ -25,7 +25,6 @@ def _outcome(*documents: Document, k: int = 2) -> Outcome:
 
 
 def test_nothing_odd_is_nothing_to_say() -> None:
-    """Rankings with k distinct documents that have a text have no anomalies."""
     counts = anomalies_entry([_outcome(A, B), Outcome(Example("e", "q"), None, "no gold passages")])
     assert counts == {}
     assert anomalies_text(counts) == ""

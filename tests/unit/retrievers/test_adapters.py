@@ -68,13 +68,11 @@ class _Search:
 def test_a_callable_receives_k_as_its_signature_requires(
     loop: BackgroundEventLoop, function: Callable[..., Any], expected: str
 ) -> None:
-    """The argument k is passed by position, by name or not at all; any callable object is called."""
     assert _ask(loop, function) == [expected]
 
 
 @pytest.mark.parametrize("name", callables.K_NAMES)
 def test_every_usual_name_of_k(loop: BackgroundEventLoop, name: str) -> None:
-    """The argument k is passed by each usual name, as a keyword after another parameter."""
     scope: dict[str, Any] = {}
     exec(f"def search(query, filters=None, *, {name}=10): return [f'{{query}} {{{name}}}']", scope)  # noqa: S102
     assert _ask(loop, scope["search"]) == ["q 3"]
@@ -297,7 +295,6 @@ def test_what_can_be_run_is_given_its_inputs_by_name(
 def test_what_cannot_be_run_by_a_text_alone_is_refused(
     loop: BackgroundEventLoop, run: Callable[..., Any], message: str
 ) -> None:
-    """If `run` requires other inputs than a query, the error names them before the first call."""
     with pytest.raises(CallableError, match=message):
         adapt_retriever(SimpleNamespace(run=run), loop)
 

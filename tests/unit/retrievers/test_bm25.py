@@ -14,7 +14,6 @@ CORPUS = [
 
 
 def test_the_best_match_comes_first_with_its_score() -> None:
-    """Documents are sorted by score, and keep id, text and metadata."""
     best, second = BM25Retriever(CORPUS)("Whose DOG?", 2)
     assert (best.id, best.text, best.metadata) == ("dog", "A dog ran home.", {"page": 2})
     assert best.score is not None
@@ -29,7 +28,6 @@ def test_equal_scores_keep_the_order_of_the_corpus() -> None:
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (3, 3), (10, 3)])
 def test_at_most_k_documents_come_back(k: int, n: int) -> None:
-    """At most k documents are returned, or fewer if the corpus is smaller."""
     assert len(BM25Retriever(CORPUS)("cat", k)) == n
 
 

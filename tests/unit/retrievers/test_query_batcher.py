@@ -301,7 +301,6 @@ def test_threads_get_batches(
 def test_a_langchain_retriever_with_a_batch_of_its_own(
     loop: BackgroundEventLoop, *, inline: bool, has_k: bool
 ) -> None:
-    """Only an overridden `batch` is used: LangChain's default would call `invoke` in threads."""
     pytest.importorskip("langchain_core")
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever

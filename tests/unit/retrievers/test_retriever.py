@@ -64,12 +64,10 @@ def test_every_kind_of_retriever_gives_a_ranking(
 
 
 def test_query_and_k_are_handed_over(loop: BackgroundEventLoop) -> None:
-    """The retriever receives query and k unchanged, as two positional arguments."""
     assert [d.text for d in _retrieve(loop, lambda query, k: [f"{query} {k}"], "why?", 7)] == ["why? 7"]
 
 
 def test_more_than_k_documents_are_cut(loop: BackgroundEventLoop) -> None:
-    """If a retriever ignores k, repeated documents are dropped and the rest is cut at k."""
     ranking = _retrieve(loop, lambda _query, _k: ["a", "a", "b", "c"], k=2)
     assert [document.text for document in ranking] == ["a", "b"]
     assert ranking.duplicates == 1

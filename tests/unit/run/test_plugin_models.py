@@ -19,8 +19,6 @@ from pytest_rageval.run.session import Session
 
 
 class _Echo(Source):
-    """Returns the text of each request."""
-
     def __init__(self, *parts: Any) -> None:
         self.parts = parts
 

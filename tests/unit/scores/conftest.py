@@ -60,7 +60,6 @@ class World:
         return Pipeline(adapt_retriever(self.retrieve, self.loop), self, self, **settings)
 
     def retrieve(self, question: str, k: int) -> list[str]:
-        """Retrieve, as the user's retriever."""
         self.asked["retrieve", question, str(k)] += 1
         return self.rankings.get(question, [])[:k]
 
@@ -86,7 +85,6 @@ class World:
         return self.explained.get(shown, "no answer in the documents")
 
     async def ask(self, task: JudgeTask[Any], question: str, *texts: Any) -> Any:
-        """Return the verdict of a task, by the method that a user's judge would have."""
         return await getattr(self, task.method)(*task.criterion, question, *texts)
 
     async def prefer(self, question: str, first: str, second: str) -> Verdict:
@@ -140,7 +138,6 @@ class World:
         return self.loop.run(score.evaluate(self.run, examples, resolved))
 
     def call_count(self, method: str) -> int:
-        """Return the number of calls of a method, such as "generate"."""
         return sum(count for call, count in self.asked.items() if call[0] == method)
 
 

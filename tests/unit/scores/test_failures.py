@@ -24,7 +24,6 @@ def _outcomes(failed: int, of: int) -> list[Outcome]:
 
 @pytest.mark.parametrize(("failed", "share"), [(0, 0.0), (1, 0.05), (29, 0.29), (99, 1.0)])
 def test_a_share_may_fail(failed: int, share: float) -> None:
-    """No error is raised if the share of failed questions is at most the allowed share."""
     check_failures(_outcomes(failed, 100), share)
 
 
@@ -52,7 +51,6 @@ def test_a_retriever_that_fails_at_all_questions_is_an_error_whatever_is_allowed
 
 
 def test_no_examples_are_no_failure() -> None:
-    """No error is raised for an empty set, which has an error of its own."""
     check_failures([], 0.0)
 
 

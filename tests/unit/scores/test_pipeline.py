@@ -135,10 +135,6 @@ def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
 
 
 def test_work_that_was_dropped_is_done_again(loop) -> None:
-    """If the coroutine that computes a result is closed, the next caller computes the result again.
-
-    The coroutines of an interrupted run are closed, with neither a result nor an error.
-    """
     results = SingleFlight()
 
     async def waits() -> str:

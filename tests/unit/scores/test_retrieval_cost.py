@@ -19,7 +19,6 @@ class Clock:
         self.now = 100.0
 
     def __call__(self) -> float:
-        """Return the current time."""
         return self.now
 
     def spend(self, seconds: float) -> None:
@@ -51,7 +50,6 @@ class Slow:
         self.asked: list[str] = []
 
     def __call__(self, query: str, k: int) -> list[str]:
-        """Retrieve one passage and advance the clock."""
         first = not self.asked
         self.asked.append(query)
         self.clock.spend(self.factor * int(query[1:]) + 10 * first)

@@ -37,14 +37,12 @@ def test_differences_of_any_one_size_are_verdicts() -> None:
 
 
 def test_rounding_is_no_difference() -> None:
-    """Differences up to the score's tolerance count as no change."""
     assert _one([1e-7] * 60, tolerance=1e-6) == _one([0.0] * 60)
     assert _one([1e-7] * 60).p_value < 0.05
     assert _one([1e-15, -1e-15, 1e-15]).p_value == 1.0
 
 
 def test_several_scores_are_tested_jointly() -> None:
-    """Several scores share the sign flips; a question without one score still counts for the others."""
     one, other = _graded(1, 12, 0.1), _graded(2, 12, 0.05)
     other[3] = NAN
     columns = np.column_stack([one, other])

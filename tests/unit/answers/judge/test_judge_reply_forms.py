@@ -436,7 +436,6 @@ def test_a_word_in_any_form_has_its_meaning(form):
 
 @pytest.mark.parametrize("position", range(4))
 def test_characters_without_width_change_nothing(position):
-    """A character without width before, inside and after a word is ignored."""
     for mark in ZERO_WIDTH:
         assert parse_yes_no(f"{'no'[:position]}{mark}{'no'[position:]}") == 0.0
 

@@ -67,7 +67,6 @@ def test_a_reply_that_begins_with_yes_or_no(reply: str, verdict: float) -> None:
     ],
 )
 def test_any_other_reply_is_no_verdict(reply: str) -> None:
-    """A reply without a clear yes or no at its start is unscored: a verdict within a sentence does not count."""
     with pytest.raises(Unscored, match="the judge's reply is neither yes nor no"):
         parse_yes_no(reply)
 
@@ -93,7 +92,6 @@ def test_any_other_reply_is_no_verdict(reply: str) -> None:
     ],
 )
 def test_a_verdict_at_the_end_or_in_json(reply: str, verdict: float) -> None:
-    """A verdict is also parsed from a labelled sentence, a line of its own, or a JSON key such as "verdict"."""
     assert parse_yes_no(reply) == verdict
 
 
@@ -160,8 +158,6 @@ def test_two_grades_are_none(reply: str) -> None:
     ],
 )
 def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
-    """Parsing time is linear: ten times the text takes less than 40 times as long, for text of any kind."""
-
     def seconds(length: int) -> float:
         text = (filler * length)[:length] + "x"
         began = time.thread_time()
@@ -244,7 +240,6 @@ def test_a_grade_from_one_to_five_is_mapped_to_the_unit_interval(reply: str, val
     ],
 )
 def test_any_other_reply_is_no_grade(reply: str) -> None:
-    """A number in the middle of a reply, a list, a range or another scale is not a grade."""
     with pytest.raises(Unscored, match=f"the judge's reply is not a grade from 1 to 5: '{re.escape(reply)}'"):
         parse_grade(reply)
 
@@ -292,7 +287,6 @@ OTHER_FORMS: dict[str, float] = {
 
 @pytest.mark.parametrize(("reply", "verdict"), OTHER_FORMS.items())
 def test_forms_that_models_use_of_their_own_accord(reply: str, verdict: float) -> None:
-    """A verdict is parsed after a preamble or heading, in a tag, LaTeX or JSON, and before an explanation."""
     assert parse_yes_no(reply) == verdict
 
 

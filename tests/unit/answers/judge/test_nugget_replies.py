@@ -56,7 +56,6 @@ def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
     ],
 )
 def test_labels_are_read(reply: str) -> None:
-    """Labels are parsed from a JSON or Python list, alone or with text around it."""
     assert parse_support(reply) == (YES, PART, NO)
 
 
@@ -79,7 +78,6 @@ def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
 
 
 def test_reading_takes_linear_time() -> None:
-    """A reply of 50,000 opening brackets, which a model did not end, is unscored in linear time."""
     with pytest.raises(Unscored):
         parse_support("[" * 50_000)
 
@@ -123,7 +121,6 @@ def test_a_judge_of_the_users_labels(loop: BackgroundEventLoop, returned: object
     "returned", ["support", ["support", "yes"], [1, 0.3], [None, 1], {"5 km": "support"}, 1.0]
 )
 def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    """The error for another return value shows that value and the valid ones."""
     with pytest.raises(CallableError) as caught:
         _own(loop, returned)
     assert f"rageval_judge.support returned {returned!r} for 'How far?'" in str(caught.value)
@@ -161,7 +158,6 @@ def test_a_judge_without_the_method_is_an_error(loop: BackgroundEventLoop) -> No
     ],
 )
 def test_proposed_nuggets_are_read(reply: str) -> None:
-    """Proposed nuggets are parsed in order, each once; invalid items are left out."""
     assert parse_nuggets(reply) == (Nugget("a b"), Nugget("c", vital=False))
 
 

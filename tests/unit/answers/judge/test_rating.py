@@ -22,7 +22,6 @@ from pytest_rageval.scores.sufficiency import ENOUGH
 
 
 def said(grade: object, explanation: object = "So it is.") -> str:
-    """Return a reply in the requested JSON format."""
     return json.dumps({"explanation": explanation, "grade": grade})
 
 
@@ -40,7 +39,6 @@ def said(grade: object, explanation: object = "So it is.") -> str:
     ],
 )
 def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
-    """A rating is parsed from a JSON object, also in a code block; its explanation is put on one line."""
     assert parse_rating(reply) == (4.0, "The year is missing.")
 
 

@@ -115,8 +115,6 @@ def test_no_sources_and_no_capture_is_an_error(loop: BackgroundEventLoop) -> Non
 
 
 class _Store:
-    """A store whose searches are captured."""
-
     def search(self, query: str, k: int = 2) -> list[dict[str, str]]:
         return [{"id": f"{query}{n}", "text": f"{query}{n}"} for n in range(k)]
 
@@ -293,8 +291,6 @@ def test_opentelemetry(loop: BackgroundEventLoop) -> None:
 
 
 class _Server(BaseHTTPRequestHandler):
-    """An application behind HTTP."""
-
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         is_known = self.headers["X-Key"] == "secret" and body["q"] != "fail"

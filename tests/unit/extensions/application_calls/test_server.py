@@ -46,7 +46,6 @@ def running() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def upstream(running: OpenAIServer) -> OpenAIServer:
-    """Return a running server that always gives the same reply."""
     running.begin(lambda _: TEXT)
     return running
 
@@ -219,7 +218,6 @@ def test_a_whole_reply_to_a_stream_that_breaks_off_is_asked_again(serve, upstrea
 
 
 def test_a_reply_without_a_reason_to_finish_is_whole(serve, upstream):
-    """A reply whose finish_reason is null counts as complete and is not requested again."""
     served = serve()
     upstream.model = lambda _: JSONResponse(COMPLETION)
     assert served.chat().choices[0].message.content == "yes"
@@ -345,7 +343,6 @@ def test_no_path_leaves_the_base_path(serve, upstream, path):
     "path", ["/v1/files/file-1_a.b~c/content", "/v1/fine_tuning/jobs/ft:gpt-4o:me::7/cancel"]
 )
 def test_a_usual_path_is_passed_on(serve, path):
-    """A path of the API reaches the server unchanged. The remark names its first part: the others may be ids."""
     served = serve()
     status, body = _status(served, path)
     assert (status, json.loads(body)["path"]) == (200, path)
@@ -488,7 +485,6 @@ def test_replies_are_sent_without_delay(serve):
     ],
 )
 def test_an_error_says_why_and_is_not_tried_again(serve, options, status, code, message):
-    """An error has OpenAI's format and a reason, and the client does not retry it, streamed or not."""
     served = serve(**options)
     for stream in (False, True):
         before = served.session.usage.requests
@@ -515,8 +511,6 @@ def test_the_servers_own_refusal_reaches_the_client(serve, upstream):
 
 
 def test_a_server_that_does_not_know_stream_options_is_asked_without(serve, upstream):
-    """If the server rejects stream_options, which the client did not send, the request is repeated without them."""
-
     def model(_: str) -> str | Response:
         if "stream_options" in upstream.bodies[-1]:
             return JSONResponse({"error": {"message": "unknown field stream_options"}}, 400)
@@ -528,7 +522,6 @@ def test_a_server_that_does_not_know_stream_options_is_asked_without(serve, upst
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"messages": []}', b'{"model": 7}', b"\xff"])
 def test_an_unreadable_request_is_refused(serve, upstream, body):
-    """A request that cannot be parsed is answered with 400, and nothing is sent to the server."""
     refused = httpx2.post(f"{serve().server.url}/chat/completions", content=body)
     assert refused.status_code == 400
     assert "cannot be read" in refused.json()["error"]["message"]
@@ -549,7 +542,6 @@ def test_a_plan_counts_and_answers_with_placeholders(serve, upstream):
 
 
 def test_nothing_answers_before_the_session_and_after_it(serve):
-    """Before and after the session, requests get an error that says so instead of hanging."""
     served = serve()
     served.server.disconnect()
     with pytest.raises(openai.APIStatusError, match="The session of this gateway has ended"):

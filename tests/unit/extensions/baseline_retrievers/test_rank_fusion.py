@@ -27,7 +27,6 @@ def test_three_rankings_by_hand() -> None:
 
 
 def test_the_constant_says_how_much_a_first_rank_counts() -> None:
-    """With k = 0, one first rank beats two third ranks; with k = 60 it does not."""
     rankings = [_ranking("axy"), _ranking("xyb"), _ranking("yxb")]
     with_0, with_60 = (reciprocal_rank_fusion(rankings, k=k) for k in (0, RRF_K))
     assert [d.id for d in with_0] == ["x", "y", "a", "b"]
@@ -36,7 +35,6 @@ def test_the_constant_says_how_much_a_first_rank_counts() -> None:
 
 
 def test_a_document_that_comes_twice_in_a_ranking_counts_once() -> None:
-    """A document that is repeated in a ranking counts at its best rank, and later documents move up."""
     fused = reciprocal_rank_fusion([_ranking("aab")], k=0)
     assert [(document.id, document.score) for document in fused] == [("a", 1.0), ("b", 0.5)]
 

@@ -77,12 +77,9 @@ class Runs:
         return asyncio.run(main())
 
     def ask(self, *requests: Request, **access: Any) -> list[Any]:
-        """Request replies in a new process; return a reply or an exception for each request."""
         return self.of(lambda gateway: self._asked(gateway, requests), **access)
 
     def submit(self, *requests: Request, **access: Any) -> Submission:
-        """Request replies in a new process, and submit the missing requests in batches."""
-
         async def work(gateway: Gateway) -> Submission:
             await self._asked(gateway, requests)
             return await _source(gateway).submit()
@@ -90,7 +87,6 @@ class Runs:
         return self.of(work, **access)
 
     def collect(self, **access: Any) -> list[Batch]:
-        """Collect the replies of batches that have ended, in a new process; return all batches."""
         return self.of(lambda gateway: _source(gateway).refresh([self.remote]), **access)
 
     async def _asked(self, gateway: Gateway, requests: Sequence[Request]) -> list[Any]:
@@ -100,7 +96,6 @@ class Runs:
 
 @pytest.fixture
 def runs(tmp_path: Path, server: BatchServer) -> Runs:
-    """Return processes that send their requests to the server."""
     return Runs(tmp_path, server)
 
 
@@ -230,7 +225,6 @@ def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchS
 def test_a_batch_has_no_more_than_the_server_takes(
     runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests are split into batches that respect the server's limits of number and size."""
     monkeypatch.setattr(batch_api, "MAX_REQUESTS", 3)
     runs.submit(*map(_request, range(7)))
     assert [len(lines) for lines in server.uploads] == [3, 3, 1]

@@ -61,11 +61,9 @@ class Repository:
         return self.git("rev-parse", "--short=7", "HEAD")
 
     def change(self, old: str, new: str, subject: str) -> str:
-        """Commit app.py with a text replaced."""
         return self.commit(subject, app_py=(self.folder / "app.py").read_text().replace(old, new))
 
     def left(self) -> tuple[str, str]:
-        """Return the worktrees, and what is not committed."""
         return self.git("worktree", "list"), self.git("status", "--porcelain")
 
 
@@ -84,7 +82,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def run(repository: Repository, *arguments: str, folder: str = ".") -> tuple[int, str]:
-    """Return the exit status of a module, and its output with that on stderr."""
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=repository.folder / folder,

@@ -59,7 +59,6 @@ class Project:
         self.pytester.path.joinpath("e.jsonl").write_text("\n".join(lines))
 
     def run(self, found: dict[str, str], *options: str) -> pytest.RunResult:
-        """Run pytest with these rankings by question; "abcde" for all others."""
         self.pytester.path.joinpath("found.json").write_text(json.dumps(found))
         return self.pytester.runpytest_inprocess(*WITHOUT, *options)
 

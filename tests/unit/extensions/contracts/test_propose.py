@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def propose(llm: LLMServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """A function that runs the command on records, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

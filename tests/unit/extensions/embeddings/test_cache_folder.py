@@ -34,7 +34,6 @@ def _modes(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _in_use(folder: Path) -> Iterator[None]:
-    """Open both stores and write to each."""
     with (
         contextlib.closing(Database(folder)) as database,
         contextlib.closing(EmbeddingStore(folder)) as store,

@@ -46,7 +46,6 @@ def test_equal_scores_keep_the_order_of_the_corpus() -> None:
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (4, 4), (10, 4)])
 def test_at_most_k_nearest_come_back(k: int, n: int) -> None:
-    """At most k documents are returned, or fewer if the corpus is smaller."""
     assert len(DenseRetriever(CORPUS, encoder=Planar())("0", k)) == n
 
 
@@ -61,7 +60,6 @@ def test_many_queries_are_as_one_by_one() -> None:
 
 
 def test_the_nearest_of_many_are_exact() -> None:
-    """The k nearest documents equal those of a full sort of all cosines."""
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(3000, 16))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -26,7 +26,6 @@ class _Counting(SentenceEncoder):
 
 
 def test_a_text_is_encoded_once() -> None:
-    """A text is encoded once, even if it is repeated in a call or surrounded by white space."""
     encoder = _Counting(cache_bytes=400)
     assert [float(v[0]) for v in encoder.sentences(["bb", "a", " bb\n"])] == [2.0, 1.0, 2.0]
     encoder.sentences(["a", "ccc"])

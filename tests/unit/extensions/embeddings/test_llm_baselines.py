@@ -30,14 +30,12 @@ class Recorded:
         self._search = DenseRetriever(CORPUS, encoder=Planar())
 
     def __call__(self, query: str, k: int) -> list[Document]:
-        """Search the eighteen directions of CORPUS."""
         self.asked.append((query, k))
         return self._search(query, k)
 
 
 @pytest.fixture
 def search() -> Recorded:
-    """Return a retriever over eighteen directions."""
     return Recorded()
 
 

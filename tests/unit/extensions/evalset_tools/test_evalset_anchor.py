@@ -29,7 +29,6 @@ def lines(path: Path, records: list[Any]) -> None:
 
 
 def read(path: Path) -> list[Any]:
-    """Read the records of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 

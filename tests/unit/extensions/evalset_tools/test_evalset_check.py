@@ -51,7 +51,6 @@ def kinds(done: Done) -> dict[str, list[list[str]]]:
 
 
 def test_a_good_set_is_clean(check: Check) -> None:
-    """An eval set without faults has no findings; the last line names the smallest drop that it can detect."""
     done = check([GOOD, other("q2")], corpus=CORPUS)
     assert done.status == 0
     assert done.out.startswith("e.jsonl: 2 examples, 0 errors, 0 notes\nWith 2 examples, a drop of less ")
@@ -376,14 +375,12 @@ def test_anchor_takes_options_too(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_has_status_2(check: Check, arguments: list[str], message: str) -> None:
-    """Arguments that cannot be used exit with status 2 and print nothing on stdout."""
     done = check([GOOD], *arguments)
     assert (done.status, done.out) == (2, "")
     assert message in done.err
 
 
 def test_an_unusable_line_is_named(check: Check) -> None:
-    """The error about an invalid line names the line, as in a test run."""
     done = check([GOOD, {"id": "q2"}])
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith('e.jsonl line 2: "question" is missing')

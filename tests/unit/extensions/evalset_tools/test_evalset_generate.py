@@ -109,7 +109,6 @@ def read(reply: str, passage: str = PASSAGE) -> Candidate:
     ],
 )
 def test_a_question_and_an_answer(reply: str) -> None:
-    """Replies in the formats that models use are parsed; the answer has all of its spans in the passage."""
     candidate = read(reply)
     assert candidate.rejected is None
     assert (candidate.question, candidate.answer) == ("What does it cost?", "45 crowns")

@@ -14,7 +14,6 @@ built: list[int] = []
 
 
 def where(query: str, k: int) -> list[str]:
-    """Return k documents that contain the id of the process."""
     return [f"{query} {os.getpid()} {n}" for n in range(k)]
 
 
@@ -26,7 +25,6 @@ def with_context(
     filter: Mapping[str, Any] | None = None,  # noqa: A002 - as vector stores name it
     metadata: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Return documents that contain the arguments."""
     return [repr((query, top_k, [dict(message) for message in history], filter, metadata))] * top_k
 
 
@@ -75,7 +73,6 @@ class Index:
         self.client = {"session": threading.Lock() if lock else None}
 
     def __call__(self, _query: str, k: int) -> list[str]:
-        """Return documents with the number of indexes that this process has built."""
         return [f"{self.prefix} {os.getpid()} {len(built)}"] * k
 
 
@@ -90,6 +87,5 @@ class Large:
 
 
 def no_index(path: str) -> Index:
-    """A factory that fails."""
     message = f"no index at {path}"
     raise FileNotFoundError(message)

@@ -35,7 +35,6 @@ class Here(Executor):
         self.held: list[tuple[Future[Any], Any]] | None = None
 
     def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        """Run the call, or hold its future back."""
         if len(args) > 1:
             if self.fails:
                 raise self.fails

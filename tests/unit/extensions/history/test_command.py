@@ -23,7 +23,6 @@ def history(tmp_path: Path) -> str:
 
 
 def test_a_table_has_a_line_for_each_score(history: str, capsys: Capture) -> None:
-    """The table has one line for each score; its runs are sorted by time."""
     assert main(["history", history]) == 0
     assert capsys.readouterr().out == (
         "3 runs from 2026-11-01 09:00 to 2026-11-01 11:00, the last of 2000000\n"
@@ -57,7 +56,6 @@ def test_fewer_runs_and_scores(history: str, capsys: Capture) -> None:
 
 
 def test_the_same_as_json(history: str, capsys: Capture) -> None:
-    """`--json` prints the lines of the file, sorted by time and filtered."""
     assert main(["history", history, "--json", "--score", "mrr"]) == 0
     [run] = json.loads(capsys.readouterr().out)
     assert run == line(0, {"mrr": score(0.7, None)})
@@ -82,7 +80,6 @@ def test_a_change_of_the_eval_set_is_a_note(tmp_path: Path, capsys: Capture) -> 
 
 
 def test_an_empty_history_has_no_runs(tmp_path: Path, capsys: Capture) -> None:
-    """An empty history prints a message; the error for a damaged history names the line."""
     path = tmp_path / "h.jsonl"
     path.touch()
     assert main(["history", str(path)]) == 0
@@ -93,7 +90,6 @@ def test_an_empty_history_has_no_runs(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_texts_of_the_file_cannot_steer_the_terminal(tmp_path: Path, capsys: Capture) -> None:
-    """Names of tests and scores cannot send control characters or CI commands to the terminal."""
     path = tmp_path / "h.jsonl"
     append_run(path, line(0, tests={"t\x1b[2J": {"outcome": "passed", "scores": {"s\n::a::b": score(1.0)}}}))
     main(["history", str(path)])

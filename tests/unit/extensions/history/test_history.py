@@ -19,7 +19,6 @@ from tests.unit.extensions.history.runs import NODEID, line, run, score
 
 
 def entry(spec: str, mean: float | None, **more: Any) -> dict[str, Any]:
-    """Return the entry of a score in a report."""
     return {
         "spec": spec,
         "where": {},

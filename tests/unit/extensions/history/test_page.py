@@ -31,15 +31,12 @@ class Page(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Record an SVG element without content."""
         self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the innermost element."""
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Record a text of the innermost element."""
         self.texts.append((self.open[-1] if self.open else "", data))
 
     def of(self, tag: str, name: str = "") -> list[dict[str, str | None]]:
@@ -58,12 +55,10 @@ def page(*lines: dict[str, Any]) -> Page:
 
 
 def figures(text: str) -> list[str]:
-    """Return the charts of the page."""
     return re.findall(r"<figure.*?</svg>", text, re.DOTALL)
 
 
 def of_class(name: str, text: str) -> int:
-    """Return the number of elements with this class."""
     return len(re.findall(rf'class="[^"]*\b{name}"', text))
 
 
@@ -89,7 +84,6 @@ def test_a_point_is_a_run_with_its_title_and_its_verdict() -> None:
 
 
 def test_values_go_up_and_runs_to_the_right() -> None:
-    """Higher means are drawn higher, later runs further right, and the interval around the mean."""
     [figure] = figures(trend_page([run(n, {"s": score(mean)}) for n, mean in enumerate((0.2, 0.8, 0.5))]))
     [points] = re.findall(r'<polyline class="line" points="([^"]*)"', figure)
     line_points = [tuple(map(float, pair.split(","))) for pair in points.split()]
@@ -127,7 +121,6 @@ def test_the_baseline_and_the_anchor_are_level_lines() -> None:
 
 
 def test_the_overview_links_to_each_chart() -> None:
-    """The overview has a link to each chart, the last mean, its change, and the verdict as a word."""
     history_page = page(
         {"a": score(0.5), "b": score(0.5)}, {"a": score(0.25, "fail", baseline=0.5), "b": score(0.5)}
     )

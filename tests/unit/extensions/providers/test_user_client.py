@@ -63,7 +63,6 @@ class Stub:
         self.calls: list[dict[str, Any]] = []
 
     async def ask(self, model: str, messages: list[Any], **parameters: Any) -> Any:
-        """Return or raise the next item, as the completion function of a library does."""
         self.calls.append({"model": model, "messages": messages, **parameters})
         said = self.said.pop(0) if len(self.said) > 1 else self.said[0]
         if isinstance(said, BaseException):
@@ -280,7 +279,6 @@ def test_other_exceptions_are_read_too(ask: Any, raised: BaseException, kind: An
 
 
 def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
-    """A call that exceeds the timeout is cancelled, as a request to a server is."""
     cancelled = []
 
     async def client(model: str, **_: Any) -> None:

@@ -44,7 +44,6 @@ def evaluated_in(
 
 
 def outcome_of(problems: Sequence[str], failures: Sequence[str]) -> dict[str, str]:
-    """Return the outcome and the message of a test, as the plugin reports it."""
     if problems:
         return {"outcome": "error", "message": "\n\n".join([*dict.fromkeys(problems), *failures])}
     return {"outcome": "failed", "message": "\n\n".join(failures)} if failures else {"outcome": "passed"}
@@ -95,7 +94,6 @@ def shards_of(
     number: int,
     parts: Callable[[], Components] = components,
 ) -> list[Shard]:
-    """Return the reports of all shards."""
     return [
         shard_of(settings.replace(shard=(index, number)), root, marks, parts())
         for index in range(1, number + 1)

@@ -32,7 +32,6 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
 
 
 def merge(*arguments: str) -> int:
-    """Run `rageval merge` and return its exit status."""
     return main(["merge", *arguments])
 
 
@@ -64,7 +63,6 @@ def test_what_passes_ends_with_0_and_a_drop_with_1(
 def test_what_cannot_be_used_ends_with_2(
     shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
 ) -> None:
-    """Arguments that cannot be used exit with status 2 and a message that names the valid values."""
     assert merge(*shards(), *arguments) == 2
     assert why in capsys.readouterr().err
 

@@ -10,7 +10,6 @@ from tests.unit.core.test_options import _resolve
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "2", "2/", "/4", "a/b", "-1/4", "2/8/3"])
 def test_a_shard_is_one_of_a_number(text: str) -> None:
-    """A shard is written I/N, such as 2/8; 1/1 is a shard with all questions."""
     with pytest.raises(InputError, match=r"--rageval-shard is .*: expected I/N with 1 ≤ I ≤ N, such as 2/8"):
         _resolve({"shard": text})
     assert _resolve({"shard": "1/1", "report": ["a.json"]}).shard == (1, 1)

@@ -42,7 +42,6 @@ class Staged(World):
     """A world whose retriever reports two stages."""
 
     def retrieve(self, question: str, k: int) -> object:  # type: ignore[override]
-        """Return the first k of the reranked documents."""
         stages = {"search": "abde", "rerank": "daeb"} if question == "q" else {"search": "aa", "rerank": "a"}
         parts = [Stage(name, [{"id": each} for each in names]) for name, names in stages.items()]
         return Retrieval(parts[-1].documents[:k], stages=parts)

@@ -18,7 +18,6 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Return a function that makes an eval set from records, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
 
     def make(records: list[Any], *arguments: str) -> Done:
@@ -104,7 +103,6 @@ def test_two_questions_with_one_id_are_named(run: Run) -> None:
 
 
 def test_texts_that_utf8_cannot_encode_are_stored(run: Run) -> None:
-    """A lone surrogate, which JSON can hold but UTF-8 cannot encode, is stored unchanged."""
     (Path("spans.jsonl")).unlink(missing_ok=True)
     run(phoenix(question="Where \ud800?"))
     assert json.loads(Path("evalset.jsonl").read_text())["question"] == "Where \ud800?"

@@ -32,8 +32,6 @@ def test_the_runs_of_a_chain_are_read(tmp_path: Path) -> None:
     from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
     class Retriever(BaseRetriever):
-        """A retriever that returns two passages."""
-
         def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
             return [Document("Main Street.", id="d1"), Document(query, id="d2")]
 

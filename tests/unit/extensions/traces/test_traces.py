@@ -261,7 +261,6 @@ def test_a_question_is_found_under_the_usual_keys(given: Any, expected: str | No
     ],
 )
 def test_an_answer_is_found_under_the_usual_keys(given: Any, expected: str | None) -> None:
-    """The answer is read from the output formats of models, chains and agents."""
     assert extract_answer(given) == expected
 
 

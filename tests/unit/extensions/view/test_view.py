@@ -22,14 +22,12 @@ from tests.viewer import viewing
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with a report of three questions, two of them with an answer."""
     (tmp_path / "report.json").write_text(json.dumps(whole_document()), encoding="utf-8")
     return tmp_path
 
 
 @pytest.fixture
 def address(folder: Path) -> Iterator[str]:
-    """Yield the address of the page of the report."""
     with viewing(folder) as address:
         yield address
 
@@ -262,7 +260,6 @@ def test_what_cannot_be_served_is_an_error(
     arguments: tuple[str, ...],
     says: str,
 ) -> None:
-    """The error names the file, and the command that writes it."""
     monkeypatch.chdir(tmp_path)
     try:
         status: object = main(["view", *arguments])

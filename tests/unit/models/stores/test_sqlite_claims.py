@@ -72,13 +72,11 @@ class Clock:
         self.now = 1000.0
 
     def monotonic(self) -> float:
-        """Return the simulated time in seconds."""
         return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock of all processes of this machine."""
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
@@ -92,7 +90,6 @@ def _look(owner: Claims, clock: Clock, seconds: float) -> None:
 
 
 def test_a_key_has_one_owner(owner: Owner) -> None:
-    """Of two processes that claim a key, only the first gets it; the second gets the other keys."""
     one, other = owner(), owner()
     assert _claim(one, "a", "b") == {"a", "b"}
     assert _claim(other, "b", "c") == {"c"}

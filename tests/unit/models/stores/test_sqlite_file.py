@@ -50,7 +50,6 @@ def _changed(folder: Path, sql: str) -> None:
 
 
 def _readonly_mounts() -> bool:
-    """Return whether this machine can mount a folder read-only."""
     tool = shutil.which("unshare")
     if tool is None:
         return False
@@ -59,7 +58,6 @@ def _readonly_mounts() -> bool:
 
 
 def test_a_new_folder_is_made_with_its_tables(databases: Open, tmp_path: Path) -> None:
-    """A missing folder is created with its parents, its tables and a `.gitignore` that ignores everything."""
     folder = tmp_path / "above" / "cache"
     assert _tables(databases(folder)) == {"replies", "leases", "spending"}
     assert (folder / ".gitignore").read_text(encoding="utf-8") == "*\n"
@@ -94,8 +92,6 @@ def test_a_folder_with_odd_characters_in_its_name(databases: Open, tmp_path: Pat
 
 
 def test_a_transaction_is_whole_or_not_at_all(database: Database) -> None:
-    """An exception in a transaction rolls it back, and the next transaction works."""
-
     def fail() -> None:
         with database.transaction():
             ReplyTable(database).put_many([Entry("gone", Reply("x"))])
@@ -108,7 +104,6 @@ def test_a_transaction_is_whole_or_not_at_all(database: Database) -> None:
 
 
 def test_others_see_a_transaction_when_it_has_ended(databases: Open) -> None:
-    """Another connection reads the changes of a transaction only after its end."""
     one, other = databases(), databases()
     with one.transaction():
         ReplyTable(one).put_many([Entry("k", Reply("x"))])

@@ -63,7 +63,6 @@ class _Bomb:
     ids=["all fields", "empty", "NUL", "NUL within", "1 MB", "scripts", "large count"],
 )
 def test_a_reply_is_found_again(databases: Open, reply: Reply) -> None:
-    """A stored reply is found in this process, and in the next process with the same folder."""
     store = ReplyTable(databases())
     assert store.get_many(["k"]) == {}
     _put(store, Entry("k", reply, OUTLINE))
@@ -188,7 +187,6 @@ def test_a_planted_row_is_passed_over(store: ReplyTable, tmp_path: Path) -> None
     ],
 )
 def test_a_changed_entry_is_refused(store: ReplyTable, tmp_path: Path, change: str) -> None:
-    """An entry with any changed column counts as damaged, and can be stored again."""
     _put(store, Entry("k", replace(REPLY, text="c7")))
     _planted(tmp_path / "cache", f"UPDATE replies SET {change}")  # noqa: S608 - from the list above
     assert store.get_many(["k", "j"]) == {}
