@@ -16,9 +16,7 @@ from pytest_rageval.core.event_loop import BackgroundEventLoop
         ([], "5 km", 0.0),
     ],
 )
-def test_canonical_comparison_wants_one_of_the_references(
-    loop: BackgroundEventLoop, references: list[str], prediction: str, expected: float
-) -> None:
+def test_canonical_comparison_wants_one_of_the_references(loop, references, prediction, expected):
     assert loop.run(CanonicalComparator().compare("How far?", references, prediction)) == expected
 
 

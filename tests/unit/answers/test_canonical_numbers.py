@@ -103,9 +103,7 @@ def test_a_bound_may_be_left_out_but_not_reversed(prediction: str, reference: st
         ("500", "about 550", False),
     ],
 )
-def test_only_an_approximate_reference_is_stated_by_its_rounding(
-    prediction: str, reference: str, *, expected: bool
-) -> None:
+def test_only_an_approximate_reference_is_stated_by_its_rounding(prediction, reference, *, expected):
     assert matches_any(prediction, [reference]) is expected
 
 

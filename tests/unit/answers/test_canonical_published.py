@@ -165,9 +165,7 @@ def test_a_name_that_is_only_mentioned_is_not_stated(prediction: str, question: 
         ("1914", "1914 and 1918", False),
     ],
 )
-def test_one_of_several_that_are_wanted_is_not_enough(
-    prediction: str, reference: str, *, stated: bool
-) -> None:
+def test_one_of_several_that_are_wanted_is_not_enough(prediction, reference, *, stated):
     assert matches_any(prediction, [reference], question="Which were they?") is stated
 
 

@@ -46,9 +46,7 @@ def test_true_and_false_answer_as_yes_and_no() -> None:
         ("no Korea", "North Korea", "Which Korea won?", False),
     ],
 )
-def test_words_of_the_question_need_not_be_repeated(
-    prediction: str, reference: str, question: str, *, expected: bool
-) -> None:
+def test_words_of_the_question_need_not_be_repeated(prediction, reference, question, *, expected):
     """A word of the question may be left out but not replaced, unless the question offers a choice."""
     assert matches_any(prediction, [reference], question=question) is expected
 

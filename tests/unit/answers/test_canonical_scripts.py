@@ -43,8 +43,6 @@ def test_letters_of_every_script_stay(prediction: str, reference: str, *, expect
         ("they", "The Who", False),
     ],
 )
-def test_texts_without_content_words_are_compared_literally(
-    prediction: str, reference: str, *, expected: bool
-) -> None:
+def test_texts_without_content_words_are_compared_literally(prediction, reference, *, expected):
     """A blank prediction never matches; symbols and function words must be identical."""
     assert matches_any(prediction, [reference]) is expected

@@ -70,7 +70,5 @@ def test_the_same_number_of_another_unit_is_not_stated(prediction: str, referenc
         ("six", "six months", "How long is probation?", False),
     ],
 )
-def test_a_bare_number_has_the_unit_of_the_question(
-    prediction: str, reference: str, question: str, *, expected: bool
-) -> None:
+def test_a_bare_number_has_the_unit_of_the_question(prediction, reference, question, *, expected):
     assert matches_any(prediction, [reference], question=question) is expected

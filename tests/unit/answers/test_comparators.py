@@ -94,9 +94,7 @@ def test_a_model_is_asked_only_where_it_matters(text: str, calls: int) -> None:
 @pytest.mark.parametrize("graded", [1.0, 0.7, 0.0])
 @pytest.mark.parametrize("order", ["{0} {2} {1}", "{1} {2} {0}"])
 @pytest.mark.parametrize(("word", "decisive"), [("or", 1.0), ("and", 0.0)])
-def test_a_part_without_a_verdict_leaves_the_rest_to_decide(
-    word: str, decisive: float, order: str, graded: float
-) -> None:
+def test_a_part_without_a_verdict_leaves_the_rest_to_decide(word, decisive, order, graded):
     """If a part is unscored, another part may decide: 1 decides `or`, 0 decides `and`, in either order.
 
     Otherwise the expression is unscored, with the reason of that part.
@@ -126,9 +124,7 @@ MARK = "⟪reply 0123456789abcdef⟫"
 
 @pytest.mark.parametrize("text", ["judge or em", "judge and em", "em and judge", "canonical and judge"])
 @pytest.mark.parametrize(("prediction", "reference"), [(MARK, "two"), ("two", MARK), (MARK, MARK)])
-def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(
-    text: str, prediction: str, reference: str
-) -> None:
+def test_in_a_plan_a_measure_of_a_missing_reply_decides_nothing(text, prediction, reference):
     expression = _parsed(text, None)
     with pytest.raises(Planned):
         asyncio.run(expression.compare("q", [reference], prediction))

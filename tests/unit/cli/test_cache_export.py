@@ -65,9 +65,7 @@ def test_damaged_entries_are_left_out_and_named(rageval: Run, cache: CacheFolder
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_a_damaged_file_is_read_until_sqlite_fails(
-    rageval: Run, cache: CacheFolder, tmp_path: Path, seed: int
-) -> None:
+def test_a_damaged_file_is_read_until_sqlite_fails(rageval, cache, tmp_path, seed):
     cache.put([entry(number, text="x" * 500) for number in range(4, 1300)])
     entries = {stored.key: stored for stored in cache.entries()}
     content = bytearray(cache.file.read_bytes())
@@ -95,9 +93,7 @@ def test_a_damaged_file_is_read_until_sqlite_fails(
     assert {stored.key for stored in cache.entries()} == cassette.keys()
 
 
-def test_entries_that_vanish_without_an_error_are_missed(
-    rageval: Run, cache: CacheFolder, tmp_path: Path
-) -> None:
+def test_entries_that_vanish_without_an_error_are_missed(rageval, cache, tmp_path):
     """If a page has a wrong cell count, SQLite skips entries without an error; its integrity check finds the damage."""
     cache.put([entry(number, text="x" * 500) for number in range(4, 200)])
     content = bytearray(cache.file.read_bytes())
@@ -117,9 +113,7 @@ def test_entries_that_vanish_without_an_error_are_missed(
     assert rageval("verify").status == 1
 
 
-def test_where_nothing_can_be_read_nothing_is_written(
-    rageval: Run, cache: CacheFolder, tmp_path: Path
-) -> None:
+def test_where_nothing_can_be_read_nothing_is_written(rageval, cache, tmp_path):
     (tmp_path / "x.jsonl").write_text("mine", encoding="utf-8")
     good = cache.file.read_bytes()
     for content in (b"", b"SQLite", b"not a database" * 1000, good[:-5000], bytes(4096) + good[4096:]):
@@ -146,9 +140,7 @@ def test_a_file_that_cannot_be_written_is_named(rageval: Run, tmp_path: Path) ->
     assert "The cassette blocked/x.jsonl cannot be written: " in done.err
 
 
-def test_empty_replies_are_written_as_a_recording_run_writes_them(
-    rageval: Run, cache: CacheFolder, tmp_path: Path
-) -> None:
+def test_empty_replies_are_written_as_a_recording_run_writes_them(rageval, cache, tmp_path):
     """`export` writes empty replies too, so that a replay finds them, and says which option requests them again."""
     cache.put(
         [entry(7, text=" \n"), entry(8, text="", finish_reason="length"), entry(9, text="", refusal="no")]

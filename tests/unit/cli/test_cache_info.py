@@ -75,9 +75,7 @@ def test_damaged_entries_are_counted_apart(rageval: Run, cache: CacheFolder) -> 
 @pytest.mark.parametrize(
     "command", [["info"], ["export", "x.jsonl"], ["prune", "--cut"], ["verify"], ["verify", "--repair"]]
 )
-def test_a_missing_cache_is_an_error_and_is_not_made(
-    rageval: Run, tmp_path: Path, command: list[str]
-) -> None:
+def test_a_missing_cache_is_an_error_and_is_not_made(rageval, tmp_path, command):
     done = rageval(*command)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("There is no reply cache in cache: no file replies.sqlite is there.\nName the")
@@ -122,9 +120,7 @@ def test_the_folder_may_be_named_after_the_command(rageval: Run, cache: CacheFol
 @pytest.mark.parametrize(
     "command", [["info"], ["export", "x.jsonl"], ["verify"], ["prune", "--cut", "--dry-run"]]
 )
-def test_reading_needs_no_leave_to_write(
-    rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
+def test_reading_needs_no_leave_to_write(rageval, cache, monkeypatch, command):
     """Commands that only read work on a read-only cache, such as one that CI mounts read-only."""
     _forbid_writing(monkeypatch, cache)
     done = rageval(*command)
@@ -132,9 +128,7 @@ def test_reading_needs_no_leave_to_write(
     assert {file.name for file in cache.directory.iterdir()} == {".gitignore", "replies.sqlite"}
 
 
-def test_replies_that_a_killed_run_left_in_the_log_are_read(
-    rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replies_that_a_killed_run_left_in_the_log_are_read(rageval, cache, monkeypatch):
     with contextlib.closing(sqlite3.connect(cache.file)) as other:
         other.execute("DELETE FROM replies")
         other.commit()
@@ -145,9 +139,7 @@ def test_replies_that_a_killed_run_left_in_the_log_are_read(
 
 
 @pytest.mark.parametrize("command", [["prune", "--cut"], ["verify", "--repair"], ["import", "x.jsonl"]])
-def test_changing_needs_leave_to_write(
-    rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
+def test_changing_needs_leave_to_write(rageval, cache, monkeypatch, command):
     rageval("export", "x.jsonl")
     _forbid_writing(monkeypatch, cache)
     done = rageval(*command)

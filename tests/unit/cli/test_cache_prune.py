@@ -33,9 +33,7 @@ def _left(cache: CacheFolder) -> set[str]:
         (["--older-than", "100000"], {0, 1, 2, 3}),
     ],
 )
-def test_all_conditions_must_hold(
-    rageval: Run, cache: CacheFolder, conditions: list[str], left: set[int]
-) -> None:
+def test_all_conditions_must_hold(rageval, cache, conditions, left):
     dry = rageval("prune", "--dry-run", *conditions)
     assert dry.out.startswith(f"cache: {4 - len(left)} of 4 replies would be deleted\n")
     assert len(_left(cache)) == 4
@@ -74,9 +72,7 @@ def test_a_cache_in_use_becomes_smaller_later(rageval: Run, cache: CacheFolder) 
     assert done.out.endswith("The file becomes smaller when the runs that use the cache now have ended.\n")
 
 
-def test_a_disk_too_full_to_make_it_smaller_is_no_failure(
-    rageval: Run, cache: CacheFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_too_full_to_make_it_smaller_is_no_failure(rageval, cache, monkeypatch):
     """If VACUUM fails because the disk is full, the replies are still deleted and `prune` exits with status 0."""
     execute = Database.execute
 

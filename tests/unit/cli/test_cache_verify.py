@@ -48,9 +48,7 @@ def test_a_good_cache_is_good(rageval: Run) -> None:
         ),
     ],
 )
-def test_a_damaged_entry_is_named_and_deleted(
-    rageval: Run, cache: CacheFolder, change: str, why: str
-) -> None:
+def test_a_damaged_entry_is_named_and_deleted(rageval, cache, change, why):
     cache.sql(f"UPDATE replies SET {change} WHERE key = ?", key(1))  # noqa: S608 - our own
     done = rageval("verify")
     assert done.status == 1
@@ -79,9 +77,7 @@ def test_a_damaged_entry_is_named_and_deleted(
         ("written = 'today'", "written is text, expected real"),
     ],
 )
-def test_a_valid_reply_survives_a_damaged_outline_or_date(
-    rageval: Run, cache: CacheFolder, change: str, why: str
-) -> None:
+def test_a_valid_reply_survives_a_damaged_outline_or_date(rageval, cache, change, why):
     cache.sql(f"UPDATE replies SET {change} WHERE key = ?", key(1))  # noqa: S608 - our own
     done = rageval("verify", "--repair")
     assert done.status == 1
@@ -137,9 +133,7 @@ def test_claims_are_reported(rageval: Run, cache: CacheFolder) -> None:
 
 @pytest.mark.parametrize("length", [0, 50, 4096, 8192, 9000])
 @pytest.mark.parametrize("more", [[], ["--repair"]])
-def test_a_file_that_was_cut_off_is_damaged(
-    rageval: Run, cache: CacheFolder, length: int, more: list[str]
-) -> None:
+def test_a_file_that_was_cut_off_is_damaged(rageval, cache, length, more):
     """If the file is truncated, `verify` deletes no entry, even with `--repair`, and says how to restore the cache."""
     cache.file.write_bytes(cache.file.read_bytes()[:length])
     done = rageval("verify", *more)
@@ -166,9 +160,7 @@ def test_a_file_whose_pages_are_damaged_is_not_repaired_by_entry(rageval: Run, c
 @pytest.mark.parametrize(
     ("before", "after"), [(b"replies (", b"reblies ("), (b"CREATE TABLE replies", b"CREATE TABL\x98 replies")]
 )
-def test_a_file_whose_tables_are_lost_is_damaged(
-    rageval: Run, cache: CacheFolder, tmp_path: Path, before: bytes, after: bytes
-) -> None:
+def test_a_file_whose_tables_are_lost_is_damaged(rageval, cache, tmp_path, before, after):
     content = cache.file.read_bytes()
     assert before in content
     cache.file.write_bytes(content.replace(before, after))

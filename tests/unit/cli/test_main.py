@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from pkgutil import resolve_name
@@ -131,9 +130,7 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
     assert done.stdout.split() == ["scores"], done.stderr
 
 
-def test_without_shtab_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_shtab_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["--print-completion", "bash"]) == 2
     assert "pip install 'pytest-rageval[completion]'" in capsys.readouterr().err
@@ -180,13 +177,7 @@ def test_a_reader_may_go_away(cache: CacheFolder) -> None:
         (PermissionError(13, "no", "there"), 2, "PermissionError: [Errno 13] no: 'there'\n"),
     ],
 )
-def test_ctrl_c_and_system_errors_print_no_traceback(
-    rageval: Callable[..., Done],
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-    status: int,
-    message: str,
-) -> None:
+def test_ctrl_c_and_system_errors_print_no_traceback(rageval, monkeypatch, error, status, message):
     def fail(_: object) -> None:
         raise error
 

@@ -75,9 +75,7 @@ def test_what_cannot_be_used_is_named_with_its_line(folder: Path, body: str, mes
 @pytest.mark.parametrize(
     ("requires", "known"), [(["redis", "pytest_rageval>=0.1"], True), (["pytest"], False)]
 )
-def test_a_plugin_is_asked_that_requires_this_package(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, requires: list[str], *, known: bool
-) -> None:
+def test_a_plugin_is_asked_that_requires_this_package(folder, monkeypatch, requires, *, known):
     (folder / "team_store.py").write_text(
         "def pytest_rageval_register(registry): registry.add_store('team', print)\n", encoding="utf-8"
     )

@@ -265,9 +265,7 @@ def test_closing_runs_something_last(loop: BackgroundEventLoop) -> None:
         loop.close(_raising)
 
 
-def test_closing_does_not_wait_for_code_that_blocks(
-    monkeypatch: pytest.MonkeyPatch, loop: BackgroundEventLoop
-) -> None:
+def test_closing_does_not_wait_for_code_that_blocks(monkeypatch, loop):
     monkeypatch.setattr(loop_module, "CLOSE_TIMEOUT_S", 0.1)
     go_on = threading.Event()
 
@@ -361,9 +359,7 @@ async def _raise(error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("call", ["run", "wait"])
-def test_a_keyboard_interrupt_in_the_loop_is_raised_in_the_caller(
-    loop: BackgroundEventLoop, call: str
-) -> None:
+def test_a_keyboard_interrupt_in_the_loop_is_raised_in_the_caller(loop, call):
     async def interrupted() -> None:
         task = asyncio.ensure_future(_raise(KeyboardInterrupt("mine")))
         await asyncio.Event().wait()

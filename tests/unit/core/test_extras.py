@@ -1,7 +1,5 @@
 """Optional packages."""
 
-from pathlib import Path
-
 import pytest
 
 from pytest_rageval.core.errors import InputError, require
@@ -26,9 +24,7 @@ def test_an_installed_package_is_imported() -> None:
     assert require("json", extra="dense", purpose="A test").loads("1") == 1
 
 
-def test_a_package_that_lacks_its_own_dependency_is_not_called_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_lacks_its_own_dependency_is_not_called_missing(tmp_path, monkeypatch):
     (tmp_path / "rageval_half_installed.py").write_text("import rageval_absent_part\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="rageval_absent_part"):

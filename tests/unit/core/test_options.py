@@ -66,9 +66,7 @@ def test_without_options_the_defaults_hold() -> None:
         ("cache_dir", "f", "i", (HERE / "f", ROOT / "i", ROOT / ".rageval_cache")),
     ],
 )
-def test_the_command_line_overrules_the_ini_file(
-    name: str, flag: Any, ini: Any, expected: tuple[Any, ...]
-) -> None:
+def test_the_command_line_overrules_the_ini_file(name, flag, ini, expected):
     values = [
         getattr(_resolve({name: flag}, {name: ini}), name),
         getattr(_resolve({name: None}, {name: ini}), name),
@@ -88,9 +86,7 @@ def test_the_command_line_overrules_the_ini_file(
         (None, None, "", None),
     ],
 )
-def test_the_base_url_may_come_from_the_environment(
-    flag: str | None, ini: str | None, environ: str, expected: str | None
-) -> None:
+def test_the_base_url_may_come_from_the_environment(flag, ini, environ, expected):
     found = _resolve({"base_url": flag}, {"base_url": ini}, OPENAI_BASE_URL=environ).base_url
     assert (found and found.url) == expected
 

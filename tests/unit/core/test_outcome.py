@@ -63,9 +63,7 @@ def test_a_value_that_is_no_finite_number_is_an_error(value: float) -> None:
 
 
 @pytest.mark.parametrize(("values", "interval"), [((1.0, 0.0, 1.0), wilson_interval(2, 3)), ((0.4,), None)])
-def test_the_interval_is_that_of_the_scored(
-    values: tuple[float, ...], interval: tuple[float, float] | None
-) -> None:
+def test_the_interval_is_that_of_the_scored(values, interval):
     assert _score(*values, None).ci95 == interval
 
 
@@ -193,9 +191,7 @@ def _repeated(*runs: list[float | None], **words: Any) -> Score:
         ([[1.0, 1.0], [None, None], [0.0, 1.0]], 0.5 / 2**0.5),
     ],
 )
-def test_the_spread_is_the_standard_deviation_of_the_means_of_runs(
-    runs: list[list[float | None]], spread: float | None
-) -> None:
+def test_the_spread_is_the_standard_deviation_of_the_means_of_runs(runs, spread):
     """The spread uses n - 1; a run without scores is left out, and a single run has no spread."""
     score = _repeated(*runs)
     assert score.spread == (None if spread is None else pytest.approx(spread))
@@ -212,9 +208,7 @@ def test_the_spread_is_the_standard_deviation_of_the_means_of_runs(
         ([[None, 1.0], [None, None]], [None, 1.0], 1),
     ],
 )
-def test_each_example_has_the_mean_over_the_runs_in_which_it_has_a_score(
-    runs: list[list[float | None]], values: list[float | None], partly: int
-) -> None:
+def test_each_example_has_the_mean_over_the_runs_in_which_it_has_a_score(runs, values, partly):
     score = _repeated(*runs)
     assert [outcome.value for outcome in score.outcomes] == values
     assert [outcome.unscored for outcome in score.outcomes] == [

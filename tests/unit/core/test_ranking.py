@@ -27,9 +27,7 @@ def test_a_document_reads_as_its_text() -> None:
         (Document("x", "1", span=Span("a.md", 0, 1)), Document("x", "1", span=Span("b.md", 0, 1)), True),
     ],
 )
-def test_identity_is_the_id_or_else_the_text_at_its_place(
-    one: Document, other: Document, *, same: bool
-) -> None:
+def test_identity_is_the_id_or_else_the_text_at_its_place(one, other, *, same):
     assert (one.identity == other.identity) is same
 
 

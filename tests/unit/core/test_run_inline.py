@@ -44,9 +44,7 @@ def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("at_once", [None, 4])
-def test_a_coroutine_returned_by_a_function_runs_in_the_loop(
-    loop: BackgroundEventLoop, at_once: int | None
-) -> None:
+def test_a_coroutine_returned_by_a_function_runs_in_the_loop(loop, at_once):
     calls: list[tuple[int, int]] = []
     running, most = 0, 0
 
@@ -85,9 +83,7 @@ def test_an_exception_of_one_is_raised_when_all_have_ended(loop: BackgroundEvent
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt, pytest.fail.Exception, pytest.skip.Exception, BaseException]
 )
-def test_what_ends_the_test_ends_the_run_at_once(
-    loop: BackgroundEventLoop, error: type[BaseException]
-) -> None:
+def test_what_ends_the_test_ends_the_run_at_once(loop, error):
     called: list[int] = []
 
     def search(n: int) -> int:

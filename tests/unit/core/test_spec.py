@@ -18,9 +18,7 @@ from pytest_rageval.core.spec import Spec
         ("a.b.c@3", "a", "b.c", 3),
     ],
 )
-def test_a_score_is_taken_apart_and_put_together(
-    text: str, name: str, part: str | None, k: int | None
-) -> None:
+def test_a_score_is_taken_apart_and_put_together(text, name, part, k):
     spec = Spec.parse(text)
     assert spec == Spec(name, part, k)
     assert str(spec) == text

@@ -5,7 +5,7 @@ import itertools
 import re
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -74,9 +74,7 @@ def test_a_lazy_series_is_read_where_it_may_run(loop: BackgroundEventLoop) -> No
 
 @pytest.mark.parametrize("kind", [LookupError, SystemExit, asyncio.CancelledError, GeneratorExit])
 @pytest.mark.parametrize("is_async", [True, False])
-def test_a_callable_fails_at_one_question(
-    loop: BackgroundEventLoop, kind: type[BaseException], *, is_async: bool
-) -> None:
+def test_a_callable_fails_at_one_question(loop, kind, *, is_async):
     def fails(question: str) -> str:
         if question == "b":
             return question
@@ -128,9 +126,7 @@ def _wrong_sync(question: str) -> str:
 
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("function", [_wrong, _wrong_sync])
-def test_what_fails_at_the_first_few_is_called_no_more(
-    loop: BackgroundEventLoop, function: Callable[..., Any], *, at_once: bool
-) -> None:
+def test_what_fails_at_the_first_few_is_called_no_more(loop, function, *, at_once):
     user = _user(loop, function)
     outcomes = _called(loop, user, *QUESTIONS, at_once=at_once)
     assert user.calls == MAX_FAILURES
@@ -382,9 +378,7 @@ def _drawn(question: str, *, model: str = "m", **_: object) -> str:
         (_Set(3).compare, "_Set.compare"),
     ],
 )
-def test_a_function_is_known_by_its_name_and_its_object(
-    loop: BackgroundEventLoop, function: Callable[..., Any], identity: str
-) -> None:
+def test_a_function_is_known_by_its_name_and_its_object(loop, function, identity):
     """The identity names function and class, so that it is equal in another process and differs for another judge."""
     assert _user(loop, function).identity == f"{__name__}.{identity}"
 
@@ -396,9 +390,7 @@ def test_a_function_may_say_what_it_is(loop: BackgroundEventLoop) -> None:
 
 
 @pytest.mark.parametrize("items", [itertools.count(), range(MAX_ITEMS + 1)])
-def test_a_result_without_bounds_is_an_error_that_names_the_limit(
-    loop: BackgroundEventLoop, items: Iterable[int]
-) -> None:
+def test_a_result_without_bounds_is_an_error_that_names_the_limit(loop, items):
     with pytest.raises(QueryError, match=rf"returned more than {MAX_ITEMS:,} items for 'a'"):
         loop.run(_user(loop, lambda _: iter(items)).call("a"))
     assert len(loop.run(_user(loop, lambda _: iter(range(MAX_ITEMS))).call("a"))) == MAX_ITEMS

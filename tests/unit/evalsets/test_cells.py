@@ -63,9 +63,7 @@ Way = Callable[..., EvalSet]
         ("nuggets", lambda example: tuple(nugget.text for nugget in example.nuggets)),
     ],
 )
-def test_a_list_in_a_cell_is_a_list_in_each_field(
-    way: Way, write: Callable[..., Any], column: str, read: Callable[[Example], Any], tmp_path: Path
-) -> None:
+def test_a_list_in_a_cell_is_a_list_in_each_field(way, write, column, read, tmp_path):
     """A list that Python or JSON wrote is its texts, whatever quotes, commas, brackets and escapes they have."""
     (example,) = way(_frame(**{column: write(TEXTS)}), tmp_path)
     assert read(example) == tuple(TEXTS)

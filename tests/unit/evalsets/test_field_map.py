@@ -35,9 +35,7 @@ def _table(folder: Path, content: str, **options: Any) -> tuple[Example, ...]:
         ({"question": "query", "reference": "query"}, {"question": "Where?", "reference": "Where?"}),
     ],
 )
-def test_fields_of_the_file_are_mapped_to_native_fields(
-    fields: dict[str, str], expected: dict[str, Any]
-) -> None:
+def test_fields_of_the_file_are_mapped_to_native_fields(fields, expected):
     """A mapped single value becomes a list of one answer or passage; fields that are not mapped stay."""
     record = {"query": "Where?", "doc": 7, "score": 8.0, "meta": {"kind": "made", "a.b": 1}}
     assert _one(record, **fields).items() >= expected.items()
@@ -151,9 +149,7 @@ def test_rows_may_be_numbered(tmp_path: Path) -> None:
         ("n,q\n", {"separator": ""}, "separator='' is not a text."),
     ],
 )  # fmt: skip
-def test_a_table_that_does_not_fit_is_named_with_its_line(
-    content: str, options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_a_table_that_does_not_fit_is_named_with_its_line(content, options, message, tmp_path):
     with pytest.raises(InputError) as caught:
         _table(tmp_path, content, **options)
     assert str(caught.value).startswith(message)

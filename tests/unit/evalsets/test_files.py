@@ -4,7 +4,6 @@ import gzip
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -60,9 +59,7 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "pip install 'pytest-rageval[zst]'" in message
 
 
-def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
     """A small compressed file may hold a huge line: only as many bytes as a line may have are read."""
     monkeypatch.setattr(streams, "MAX_LINE_BYTES", 2**20)
     path = tmp_path / "bomb.jsonl.gz"
@@ -86,9 +83,7 @@ def _json_error(path: Path, content: str, key: str | None = None) -> str:
 
 @pytest.mark.slow
 @given(values=st.lists(VALUES, max_size=6), chunk=st.integers(1, 40), indent=st.sampled_from([None, 0, 3]))
-def test_elements_are_what_json_reads(
-    tmp_path_factory: pytest.TempPathFactory, values: list[Any], chunk: int, indent: int | None
-) -> None:
+def test_elements_are_what_json_reads(tmp_path_factory, values, chunk, indent):
     path = tmp_path_factory.getbasetemp() / "values.json"
     for document, key in ((values, None), ({"a": [1], "data": values, "b": {"data": 1}}, "data")):
         path.write_text(json.dumps(document, indent=indent, ensure_ascii=bool(chunk % 2)), encoding="utf-8")
@@ -113,9 +108,7 @@ def test_elements_are_what_json_reads(
         ("[" * 100_000, None, "line 1 is not JSON as expected: it is nested too deeply."),
     ],
 )
-def test_a_line_that_is_not_such_a_document_is_an_error(
-    content: str, key: str | None, message: str, tmp_path: Path
-) -> None:
+def test_a_line_that_is_not_such_a_document_is_an_error(content, key, message, tmp_path):
     assert _json_error(tmp_path / "d.json", content, key).startswith(f"d.json {message}")
 
 

@@ -75,9 +75,7 @@ def test_googles_nq_open_is_known_by_its_shape(tmp_path: Path) -> None:
         ('{"question": "who?", "answer": "Ann", "prediction": "Ann"}', {"id": "#", "answers": "answer"}),
     ],
 )
-def test_a_field_map_is_for_the_formats_that_take_one(
-    tmp_path: Path, record: str, fields: dict[str, str]
-) -> None:
+def test_a_field_map_is_for_the_formats_that_take_one(tmp_path, record, fields):
     (example,) = load(_file(tmp_path, "a.jsonl", record), fields=fields)
     assert (example.id, example.answers) == ("1", ("Ann",))
 

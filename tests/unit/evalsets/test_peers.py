@@ -261,9 +261,7 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest
         ("q.jsonl.bz2", b"BZh9", "gzip"),
     ],
 )
-def test_a_file_of_another_kind_names_its_remedy(
-    name: str, content: bytes, words: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_kind_names_its_remedy(name, content, words, tmp_path):
     (tmp_path / name).write_bytes(content)
     assert words in _error(tmp_path / name)
 
@@ -309,9 +307,7 @@ def test_one_row_a_passage_is_one_example(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ["q1,Who?,d2", "q1,Where?,d1", "q1,Where?,"])
-def test_rows_that_differ_otherwise_or_not_at_all_are_no_passages_of_one_example(
-    row: str, tmp_path: Path
-) -> None:
+def test_rows_that_differ_otherwise_or_not_at_all_are_no_passages_of_one_example(row, tmp_path):
     (tmp_path / "t.csv").write_text(f"id,question,gold.id\nq1,Where?,d1\n{row}\n")
     assert 't.csv line 3: the id "q1" is already that of' in _error(tmp_path / "t.csv")
 
@@ -372,9 +368,7 @@ def _llama_index_pairs(folder: Path) -> tuple[list[Path], Example]:
 
 @pytest.mark.parametrize("peer", [_ragas, _deepeval, _llama_index, _llama_index_pairs])
 @pytest.mark.slow
-def test_files_that_the_peers_wrote(
-    peer: Callable[[Path], tuple[list[Path], Example]], tmp_path: Path
-) -> None:
+def test_files_that_the_peers_wrote(peer, tmp_path):
     files, expected = peer(tmp_path)
     assert files
     for file in files:

@@ -266,9 +266,7 @@ def test_an_eval_set_without_mistakes_is_the_same_object() -> None:
 
 
 @pytest.mark.parametrize("sample", [{}, {"sample": 2}])
-def test_an_eval_set_that_was_read_is_not_checked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: dict[str, int]
-) -> None:
+def test_an_eval_set_that_was_read_is_not_checked_again(tmp_path, monkeypatch, sample):
     """An eval set that was loaded from a file, which may have 100,000 examples, is not checked again."""
     lines = [f'{{"id": "q{number}", "question": "Q?"}}\n' for number in range(3)]
     (tmp_path / "s.jsonl").write_text("".join(lines), encoding="utf-8")

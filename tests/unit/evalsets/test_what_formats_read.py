@@ -296,9 +296,7 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_named_in_the_formats_own_words(
-    name: str, content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_is_named_in_the_formats_own_words(name, content, message, tmp_path):
     options = {"topics": "ids"} if name == "a.qrels" else {}
     assert _error(tmp_path / name, content, **options).startswith(message)
 

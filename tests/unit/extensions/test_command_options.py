@@ -28,13 +28,7 @@ from pytest_rageval.core.errors import InputError
         (["diff"], "--rageval max_calls=7", None),
     ],
 )
-def test_a_message_names_the_options_of_the_command(
-    command: list[str],
-    text: str,
-    expected: str | None,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_message_names_the_options_of_the_command(command, text, expected, capsys, monkeypatch):
     """A message of a shared part names options as pytest does; a command that has them names its own."""
 
     def refuse(_: object) -> int:

@@ -432,9 +432,7 @@ class Retriever:
     ("drop", "certain", "status"),
     [(0.02, False, "pass"), (0.05, False, "inconclusive"), (0.05, True, "pass"), (None, True, "pass")],
 )
-def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(
-    *, drop: float | None, certain: bool, status: str
-) -> None:
+def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(*, drop, certain, status):
     """A larger drop than allowed, which all questions would not show to be significant, is no plain pass."""
     states = {f"q{n}": "asked" if n < 4 else "not asked" for n in range(20)}
     early = EarlyStopResult(0.05, None, states, 20, "pass", drop, certain)  # type: ignore[arg-type]
@@ -472,7 +470,5 @@ def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(
         ({"max_drop": 0.02, "policy": Policy(max_total_drop=0.05)}, False),
     ],
 )
-def test_an_evaluation_may_stop_early_where_a_drop_of_the_whole_set_is_all(
-    words: dict[str, Any], *, may: bool
-) -> None:
+def test_an_evaluation_may_stop_early_where_a_drop_of_the_whole_set_is_all(words, *, may):
     assert may_stop_early(Threshold("recall@5", **words)) == may

@@ -107,9 +107,7 @@ def test_many_events_are_sent_in_several_requests(collector: Collector) -> None:
     ]
 
 
-def test_the_environment_names_the_service_and_the_run(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_service_and_the_run(collector, monkeypatch):
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=x,deployment.environment.name=a%20b")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "support bot")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/tenant/")
@@ -139,9 +137,7 @@ def test_the_environment_names_the_service_and_the_run(
         ("http://me:pw@h", {}, "http://h/v1/logs", {"Authorization": "Basic bWU6cHc="}),
     ],
 )
-def test_the_address_follows_from_the_option_and_the_environment(
-    address: str, environ: dict[str, str], url: str, headers: dict[str, str]
-) -> None:
+def test_the_address_follows_from_the_option_and_the_environment(address, environ, url, headers):
     target = Target.from_address(
         address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()}
     )
@@ -159,9 +155,7 @@ def test_the_address_follows_from_the_option_and_the_environment(
         ("", {"PROTOCOL": "grpc", "ENDPOINT": "http://h:4317"}, "give the collector's HTTP address"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_an_error(
-    address: str, environ: dict[str, str], message: str
-) -> None:
+def test_an_address_that_cannot_be_used_is_an_error(address, environ, message):
     with pytest.raises(InputError, match=message):
         Target.from_address(address, {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()})
 
@@ -179,9 +173,7 @@ def test_a_collector_that_cannot_be_reached_is_reported() -> None:
         send_events(questions(2), url)
 
 
-def test_a_collector_that_does_not_answer_delays_nothing(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collector_that_does_not_answer_delays_nothing(collector, monkeypatch):
     monkeypatch.setattr(otlp, "REQUEST_TIMEOUT_S", 0.1)
     collector.hang.clear()
     with pytest.raises(ConnectionError, match=r"no answer in 0.1 s; 0 of 1 events were taken"):
@@ -212,9 +204,7 @@ def test_a_busy_collector_is_asked_again(collector: Collector, monkeypatch: pyte
     assert pauses == [7.0, 2.0, 4.0]
 
 
-def test_a_collector_that_is_busy_for_too_long_is_not_waited_for(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collector_that_is_busy_for_too_long_is_not_waited_for(collector, monkeypatch):
     """If `Retry-After` exceeds the limit of all requests, the request is not retried."""
     monkeypatch.setattr(otlp.time, "sleep", lambda _: pytest.fail("waited"))
     collector.replies.append((503, {"Retry-After": "3600"}, b""))

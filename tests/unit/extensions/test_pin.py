@@ -47,9 +47,7 @@ def test_single_tests_can_be_pinned(path: Path) -> None:
         (["--baseline", "missing.json"], "cannot be read: there is no such file"),
     ],
 )
-def test_what_is_not_there_cannot_be_pinned(
-    path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
-) -> None:
+def test_what_is_not_there_cannot_be_pinned(path, capsys, arguments, problem):
     before = path.read_bytes()
     assert main(["baseline", "pin", "--baseline", str(path), *arguments]) == 2
     assert problem in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,9 +107,7 @@ def test_an_anchor_is_read_as_it_was_written(tmp_path: Path) -> None:
         lambda anchors: anchors.update(t=[]),
     ],
 )
-def test_an_anchor_of_another_form_is_an_error(
-    tmp_path: Path, spoil: Callable[[dict[str, Any]], object]
-) -> None:
+def test_an_anchor_of_another_form_is_an_error(tmp_path, spoil):
     path, entry = tmp_path / "rageval_baseline.json", _entry({"q0": 1.0})
     anchors: dict[str, Any] = {"t": copy.deepcopy(anchor_entry(entry, PIN))}
     for spoilt in (False, True):
@@ -194,9 +191,7 @@ def test_pinning_replaces_the_anchors_of_the_tests_that_ran() -> None:
         (30, {"burden": "beyond"}, "fail", ". With a true drop of 0.05, chance alone: fewer *"),
     ],
 )
-def test_the_total_drop_is_bounded_below_the_anchor(
-    lost: int, words: dict[str, Any], status: str, reason: str
-) -> None:
+def test_the_total_drop_is_bounded_below_the_anchor(lost, words, status, reason):
     """max_total_drop compares with the anchor although the score equals its baseline."""
     ruling = _ruling(numbered(100 - lost, lost), anchor=_anchor(ALL), **words)
     assert ruling.verdict.status == status
@@ -302,9 +297,7 @@ def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> No
         (12, 0.05, True, "; it is replaced"),
     ],
 )
-def test_an_update_that_goes_below_the_anchor_says_so(
-    lost: int, allowed: float | None, expected_warning: str | None, *, pinning: bool
-) -> None:
+def test_an_update_that_goes_below_the_anchor_says_so(lost, allowed, expected_warning, *, pinning):
     lookup = {"updating": True, "pinning": pinning}
     words = {"max_drop": 0.02, "max_total_drop": allowed}
     ruling = _ruling(numbered(100 - lost, lost), anchor=_anchor(ALL), lookup=lookup, **words)

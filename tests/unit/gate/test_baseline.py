@@ -219,9 +219,7 @@ def test_ids_may_be_the_keys_of_the_file(path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.mark.parametrize("neighbours", [False, True])
-def test_branches_that_changed_different_questions_merge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, neighbours: bool
-) -> None:
+def test_branches_that_changed_different_questions_merge(tmp_path, monkeypatch, *, neighbours):
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "a")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@example.com")
@@ -352,9 +350,7 @@ PARTS = (
         _example(answer=None),
     ],
 )
-def test_a_part_of_another_form_is_an_error_in_a_file_of_the_first_schema(
-    path: Path, spoil: Callable[[dict[str, Any]], object]
-) -> None:
+def test_a_part_of_another_form_is_an_error_in_a_file_of_the_first_schema(path, spoil):
     assert IS_NO_BASELINE.search(_spoilt(copy.deepcopy(_entry({"q1": 1.0})), spoil, path, 1))
 
 
@@ -489,9 +485,7 @@ def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
         ("test_a.py::test_one", [], " has no recall@5 of test_a.py::test_one; it has mrr@5 by em.\n"),
     ],
 )
-def test_a_missing_name_is_reported_with_a_suggestion(
-    path: Path, nodeid: str, present: list[str], expected: str
-) -> None:
+def test_a_missing_name_is_reported_with_a_suggestion(path, nodeid, present, expected):
     Baseline(TESTS).write(path)
     missing, is_new = Baseline.read(path).missing_reason(nodeid, "recall@5", present)
     assert expected in missing

@@ -39,9 +39,7 @@ def _entry(values: Values, name: str = "recall@5") -> BaselineEntry:
         ({"a": 1.0}, {"b": 0.0}, None),
     ],
 )
-def test_the_questions_of_both_are_compared(
-    before: Values, after: Values, change: tuple[float, ...] | None
-) -> None:
+def test_the_questions_of_both_are_compared(before, after, change):
     changes = score_changes({"t": _entry(before)}, {"t": _entry(after)})
     assert changes == ([] if change is None else [ScoreChange("t", "recall@5", *change)])
 
@@ -144,9 +142,7 @@ def test_a_score_of_models_is_the_mean_of_the_last_runs() -> None:
 
 
 @pytest.mark.parametrize(("score", "stored"), [(1.0, (1.0, 1)), (0.0, (0.5, 2))])
-def test_an_answer_that_may_be_a_cached_one_is_no_further_run(
-    score: float, stored: tuple[float, int]
-) -> None:
+def test_an_answer_that_may_be_a_cached_one_is_no_further_run(score, stored):
     """The same answer with the score of the mean says nothing new."""
     assert _stored(_updates(_judged({"a": 1.0}), _judged({"a": score}))[-1]) == stored
 

@@ -26,9 +26,7 @@ from tests.unit.gate.scored import Values, before_of, comparison_of, example, ra
         ({"a": 1.0, "gone": None}, {"a": 1.0, "new": None}, [0.0], 2, 0),
     ],
 )
-def test_the_examples_of_both_are_compared(
-    before: Values, now: Values, drops: list[float], left_out: int, unscored: int
-) -> None:
+def test_the_examples_of_both_are_compared(before, now, drops, left_out, unscored):
     """Examples scored in both are compared in the current order; new, removed and unscored ones are counted."""
     comparison = comparison_of(before, now)
     assert comparison.drops == drops
@@ -243,9 +241,7 @@ def test_the_lowest_value_is_that_of_the_scale_or_of_what_there_was() -> None:
         (("filters", "history"), (), False),
     ],
 )
-def test_context_belongs_to_the_question_for_a_score_that_depends_on_it(
-    stored_context: tuple[str, ...], context: tuple[str, ...], *, same: bool
-) -> None:
+def test_context_belongs_to_the_question_for_a_score_that_depends_on_it(stored_context, context, *, same):
     question = Example("a", "q", history=({"role": "user", "content": "Hi"},), filters={"tenant": "a"})
     questions = {"a": question.digest_with_context(set(stored_context))}
     before = BaselineScore(questions, {}, {"a": {"score": 1.0}}, context=frozenset(context))

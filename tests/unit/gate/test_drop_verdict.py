@@ -177,9 +177,7 @@ def test_a_strict_threshold_passes_only_where_a_drop_is_excluded(now: int, statu
     ("n", "status", "needed"),
     [(149, "pass", 149), (148, "error", 296), (10, "error", 160), (2, "error", None)],
 )
-def test_a_strict_threshold_needs_examples_though_nothing_changed(
-    n: int, status: str, needed: int | None
-) -> None:
+def test_a_strict_threshold_needs_examples_though_nothing_changed(n, status, needed):
     """Without a change, 149 examples exclude a drop of 2 points at 5%, since 0.98^149 < 0.05.
 
     The number needed is reported up to 32 times the present number.
@@ -231,9 +229,7 @@ def test_a_small_level_is_reached_by_drawn_signs() -> None:
         ),
     ],
 )
-def test_the_reason_says_over_which_examples(
-    before: Values, now: Values, examples_text: str, *, strict: bool
-) -> None:
+def test_the_reason_says_over_which_examples(before, now, examples_text, *, strict):
     """If not all examples are compared, the reason says how many, and adds the mean of all if it differs."""
     reason = _verdict(ALL | before, ALL | now, max_drop=0.3, strict=strict).reason
     assert f" worse, 0 better{examples_text}" in reason
@@ -288,9 +284,7 @@ def _repeated(*means: float, n: int = 20) -> Score:
         ({"max_drop": 0.05}, []),
     ],
 )
-def test_a_bound_within_the_noise_of_runs_is_pointed_out(
-    bounds: dict[str, float], warnings: list[str]
-) -> None:
+def test_a_bound_within_the_noise_of_runs_is_pointed_out(bounds, warnings):
     """A bound closer to the mean of two runs than its standard error (0.0707 / √2) gives a warning."""
     score = _repeated(0.75, 0.85)
     assert score.spread == pytest.approx(0.1 / 2**0.5)
@@ -407,9 +401,7 @@ def test_a_negative_score_of_unknown_scale_can_drop_further() -> None:
         (numbered(40, 0), numbered(20, 0), 0.0, None),
     ],
 )
-def test_a_drop_that_would_not_be_seen_is_pointed_out(
-    before: Values, now: Values, max_drop: float, warning: str | None
-) -> None:
+def test_a_drop_that_would_not_be_seen_is_pointed_out(before, now, max_drop, warning):
     verdict = _verdict(before, now, max_drop=max_drop)
     assert verdict.status == "pass"
     assert verdict.warnings == (() if warning is None else (warning,))
@@ -443,9 +435,7 @@ ALL_WORSE = "examples cannot show a drop, even if all of them get the lowest sco
         (8, 0.005, None),
     ],
 )
-def test_a_threshold_that_no_drop_could_fail_is_pointed_out(
-    n: int, alpha: float, warning: str | None
-) -> None:
+def test_a_threshold_that_no_drop_could_fail_is_pointed_out(n, alpha, warning):
     """If even a loss of all examples would not be significant, a warning says so, unless the threshold is strict."""
     verdict = _verdict(numbered(n, 0), numbered(n, 0), max_drop=0.1, alpha=alpha)
     assert (verdict.status, verdict.warnings) == ("pass", () if warning is None else (warning,))
@@ -462,9 +452,7 @@ def test_many_examples_without_a_score_are_named_by_the_first() -> None:
 
 @pytest.mark.parametrize("inconclusive", [None, "warn", "fail"])
 @pytest.mark.parametrize("bounds", [{"max_drop": 0.02}, {"max_lost": 4}, {"max_drop": 0.02, "max_lost": 9}])
-def test_a_drop_is_judged_in_the_worst_case_of_what_is_unscored(
-    bounds: dict[str, float], inconclusive: str | None
-) -> None:
+def test_a_drop_is_judged_in_the_worst_case_of_what_is_unscored(bounds, inconclusive):
     """Attack: 10 of 100 questions are lost, and a server error leaves them unscored, so that the drop is 0.
 
     Were they lost, the drop would be significant: the verdict is no pass. Five of them could not break the bounds.

@@ -61,9 +61,7 @@ def test_the_values_of_a_tag_have_a_ruling_each_the_worst_first() -> None:
         ({"max_drop": 0.1}, ["low", "middle", "high"]),
     ],
 )
-def test_of_equal_verdicts_the_worst_is_closest_to_a_bound(
-    bounds: dict[str, float], order: list[str]
-) -> None:
+def test_of_equal_verdicts_the_worst_is_closest_to_a_bound(bounds, order):
     score = _tagged((0.9, "high"), (0.2, "low"), (0.5, "middle"))
     ruling = _by(score, **bounds)
     assert [value for value, _ in _ended(ruling)] == order
@@ -249,9 +247,7 @@ def test_another_set_is_no_new_slice() -> None:
 @pytest.mark.parametrize(
     "bounds", [{"max_drop": 0.02}, {"max_lost": 0}, {"max_drop": 0.02, "where": {"topic": "t"}}]
 )
-def test_questions_that_are_gone_are_an_error_if_they_are_many(
-    bounds: dict[str, Any], *, required: bool
-) -> None:
+def test_questions_that_are_gone_are_an_error_if_they_are_many(bounds, *, required):
     before = before_of(ALL)
     tags = {name: {"topic": "t"} for name in ALL}
     threshold = threshold_of("recall@5", **bounds)
@@ -339,9 +335,7 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
         (numbered(3, 0), {"max_drop": 0.02, "max_lost": 0}, None),
     ],
 )
-def test_a_threshold_that_could_not_fail_is_an_error(
-    before: dict[str, float | None], bounds: dict[str, Any], why: str | None
-) -> None:
+def test_a_threshold_that_could_not_fail_is_an_error(before, bounds, why):
     """Attack: the eval set is cut to so few questions that no loss is significant. That is an error, not a warning.
 
     Its text is right: with the lowest score for all questions, the threshold fails if and only if it is no error.
@@ -515,9 +509,7 @@ def _sourced(sources: int, n: int = 60) -> tuple[Score, BaselineLookup]:
         (60, "auto", (None, None)),
     ],
 )
-def test_questions_about_one_file_are_one_cluster_where_that_matters(
-    sources: int, cluster: str, expected: tuple[str | None, int | None]
-) -> None:
+def test_questions_about_one_file_are_one_cluster_where_that_matters(sources, cluster, expected):
     score, memory = _sourced(sources)
     drop = rule_on(score, threshold_of("recall@5", max_drop=0.02, cluster=cluster), memory).drop
     assert drop is not None

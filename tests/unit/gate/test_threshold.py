@@ -121,9 +121,7 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
         (("erag.p@5",), {"min": 0.5, "label": 0.5}, "label=0.5 names no comparison"),
     ],
 )
-def test_an_invalid_threshold_is_reported(
-    args: tuple[Any, ...], kwargs: dict[str, Any], problem: str
-) -> None:
+def test_an_invalid_threshold_is_reported(args, kwargs, problem):
     with pytest.raises(InputError) as caught:
         Threshold.parse(args, kwargs)
     assert str(caught.value).startswith("rageval_threshold")
@@ -265,9 +263,7 @@ def test_the_suite_has_half_of_the_level_if_there_are_several_tests(gated: int, 
         ),
     ],
 )
-def test_a_bound_beyond_the_scale_is_refused(
-    words: dict[str, Any], scale: tuple[float, float], message: str
-) -> None:
+def test_a_bound_beyond_the_scale_is_refused(words, scale, message):
     """A bound off the scale, which would always pass or always fail, raises InputError."""
     with pytest.raises(InputError, match=r"^recall@5: ") as caught:
         Threshold.parse(("recall@5",), words).check_scale(scale)
@@ -313,9 +309,7 @@ def test_without_a_scale_nothing_can_be_excluded() -> None:
         (None, (0.0, 1.0), None),
     ],
 )
-def test_a_large_max_drop_is_a_warning(
-    max_drop: float | None, scale: tuple[float, float] | None, expected: str | None
-) -> None:
+def test_a_large_max_drop_is_a_warning(max_drop, scale, expected):
     """A max_drop above a fifth of a known scale gives a warning, since it is probably a mistake."""
     warnings = Threshold("recall@5", max_drop=max_drop).warnings(scale)
     assert [expected in warning for warning in warnings] == ([] if expected is None else [True])

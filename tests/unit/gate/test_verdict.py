@@ -131,9 +131,7 @@ def test_the_lowest_is_that_of_the_scale() -> None:
         (1.25, None, "inconclusive", "as 4 examples are too few to show it, at least 6 are needed"),
     ],
 )
-def test_a_ratio_fails_where_its_whole_interval_is_above(
-    ratio: float, interval: tuple[float, float] | None, status: str, end: str
-) -> None:
+def test_a_ratio_fails_where_its_whole_interval_is_above(ratio, interval, status, end):
     test = RatioTestResult(1.0, ratio, interval, 4, 6)
     score = Score("latency.p50", _score(ratio).outcomes)
     verdict = verdict_on(score, threshold_of("latency.p50", max_ratio=1.2), ratio=test)

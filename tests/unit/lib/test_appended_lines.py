@@ -25,9 +25,7 @@ def test_after_a_cut_line_the_new_one_begins_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["write", "part", "fsync"])
-def test_a_full_disk_leaves_the_file_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch, when):
     path = tmp_path / "history.jsonl"
     path.write_bytes(b"one\n")
     real = os.write

@@ -185,9 +185,7 @@ def test_an_item_is_made_when_it_is_first_asked_for() -> None:
     ("before", "within"),
     [((700, 10, 10), (10_000, 20, 20)), ((0, 10, 10), (0, 10, 10)), ((50_000, 5, 5), (50_000, 5, 5))],
 )
-def test_collection_is_rarer_until_the_end_of_the_block(
-    before: tuple[int, int, int], within: tuple[int, int, int]
-) -> None:
+def test_collection_is_rarer_until_the_end_of_the_block(before, within):
     """A collector that is off, or rarer still, stays so; the thresholds come back, also after an error."""
     own = gc.get_threshold()
     gc.set_threshold(*before)

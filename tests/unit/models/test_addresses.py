@@ -85,9 +85,7 @@ def test_a_token_of_entra_is_sent_as_one(provider: str) -> None:
 
 
 @pytest.mark.parametrize("key", [KEY, None])
-def test_what_the_environment_has_for_the_library_is_not_for_a_judge(
-    monkeypatch: pytest.MonkeyPatch, key: str | None
-) -> None:
+def test_what_the_environment_has_for_the_library_is_not_for_a_judge(monkeypatch, key):
     monkeypatch.setenv(
         "OPENAI_CUSTOM_HEADERS", "Authorization: Bearer planted-1\nX-Key: planted-2\nContent-Type: x"
     )

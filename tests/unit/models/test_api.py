@@ -159,9 +159,7 @@ def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_a_parameter_that_requests_cannot_have_is_refused(
-    server: ScriptedServer, model: LLM, name: str
-) -> None:
+def test_a_parameter_that_requests_cannot_have_is_refused(server, model, name):
     """An unsupported parameter raises InputError, and the message names the alternative."""
     with pytest.raises(InputError) as caught:
         model.complete("Why?", **{name: 1})
@@ -181,9 +179,7 @@ def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: L
 
 
 @pytest.mark.parametrize("messages", [[], [{}], [{"content": "Why?"}], ["Why?"], [None], [[]], None, 5])
-def test_anything_but_a_list_of_messages_is_refused(
-    server: ScriptedServer, model: LLM, messages: Any
-) -> None:
+def test_anything_but_a_list_of_messages_is_refused(server, model, messages):
     """Messages of a wrong type raise InputError, and the message shows a valid list."""
     with pytest.raises(InputError, match=r"(?s)not a list of messages\.\nWrite a text, or"):
         model.complete(messages)
@@ -215,9 +211,7 @@ def test_the_key_is_sent_and_written_nowhere(server: ScriptedServer, model: LLM,
         assert b"sk-secret-key-of-mine" not in file.read_bytes()
 
 
-def test_results_of_functions_are_cached_with_replies(
-    server: ScriptedServer, make: Callable[..., LLM]
-) -> None:
+def test_results_of_functions_are_cached_with_replies(server, make):
     """A cached function that calls the model is computed once; the second session calls neither of them."""
     calls = []
 
@@ -245,9 +239,7 @@ def test_results_of_functions_are_cached_with_replies(
         ({"model": ""}, "model=''"),
     ],
 )
-def test_a_sample_and_a_model_that_are_none_are_refused(
-    server: ScriptedServer, model: LLM, arguments: dict[str, Any], expected_message: str
-) -> None:
+def test_a_sample_and_a_model_that_are_none_are_refused(server, model, arguments, expected_message):
     """An invalid sample or model raises InputError: its reply would be paid for under a separate key."""
     with pytest.raises(InputError, match=expected_message):
         model.complete("Why?", **arguments)

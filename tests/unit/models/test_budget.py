@@ -268,9 +268,7 @@ def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
     ],
     ids=["nothing", "nothing of nothing", "the prompt", "the reply", "silence", "a call", "a refusal"],
 )
-def test_what_is_not_reported_counts_as_the_most(
-    database: Database, reply: Reply, tokens: tuple[int, int]
-) -> None:
+def test_what_is_not_reported_counts_as_the_most(database, reply, tokens):
     cost = Price(1.0, 10_000.0).cost(*tokens)
     _run(_buy(_budget(max_cost=10.0), database, reply=reply))
     assert _spent(database) == pytest.approx(Spent(calls=1, cost=cost))
@@ -283,9 +281,7 @@ def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> Non
     assert _budget().cost(Request("embedded", "g", ASKED.messages), Reply("x")) == 0
 
 
-def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(database, monkeypatch):
     budget = _budget(max_calls=2, max_cost=10.0)
     transaction = Database.transaction
 
@@ -487,9 +483,7 @@ def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, clock: C
     _run(calls())
 
 
-def test_a_dead_process_blocks_others_for_a_limited_time(
-    databases: Open, start: Start, tmp_path: Path, clock: Clock
-) -> None:
+def test_a_dead_process_blocks_others_for_a_limited_time(databases, start, tmp_path, clock):
     """The open call of a killed process stays counted; of five calls without room, only the first waits for it."""
     assert start(DIES_IN_A_CALL, tmp_path / "cache").wait(60) == 3
     database = databases()

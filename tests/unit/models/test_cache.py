@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -134,9 +134,7 @@ def test_after_a_release_another_process_sends_the_request(caches: Caches) -> No
     assert _look_up(other, ["k"]) == {}
 
 
-def test_after_closing_another_process_sends_the_request(
-    caches: Caches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_closing_another_process_sends_the_request(caches, monkeypatch):
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
 
@@ -176,9 +174,7 @@ def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
     assert sorted(replies, key=str) == [Reply("x"), True]
 
 
-def test_a_process_knows_when_its_claim_was_taken_over(
-    caches: Caches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_knows_when_its_claim_was_taken_over(caches, monkeypatch):
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.1)
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
@@ -235,9 +231,7 @@ def test_a_waiter_that_is_cancelled_does_not_disturb_the_others(caches: Caches) 
 @pytest.mark.parametrize(
     "use", [lambda cache: cache.claim("k"), lambda cache: cache.keep(Entry("k", Reply("")))]
 )
-def test_concurrent_callers_get_the_same_error(
-    caches: Caches, tmp_path: Path, use: Callable[[Cache], Awaitable[object]]
-) -> None:
+def test_concurrent_callers_get_the_same_error(caches, tmp_path, use):
     """If a shared operation fails, each of its callers gets the error, also when another caller was cancelled."""
     (tmp_path / "file").touch()
     cache = caches(folder=tmp_path / "file" / "cache")
@@ -260,9 +254,7 @@ def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, casset
     assert _look_up(cache, ["a", "b", "c"]) == {"a": Reply("kept a"), "b": Reply("recorded b")}
 
 
-def test_an_unusable_folder_does_no_harm_where_all_is_recorded(
-    caches: Caches, tmp_path: Path, cassette: Path
-) -> None:
+def test_an_unusable_folder_does_no_harm_where_all_is_recorded(caches, tmp_path, cassette):
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert _look_up(cache, ["b", "a"]) == {"a": Reply("recorded a"), "b": Reply("recorded b")}
@@ -384,9 +376,7 @@ def test_outlines_are_those_of_all_that_is_kept(caches: Caches, cassette: Path) 
     assert list(cache.summaries()) == [{"model": "m"}, {}, {"model": "n"}]
 
 
-def test_outlines_of_an_unusable_folder_are_the_cassettes(
-    caches: Caches, tmp_path: Path, cassette: Path
-) -> None:
+def test_outlines_of_an_unusable_folder_are_the_cassettes(caches, tmp_path, cassette):
     (tmp_path / "file").touch()
     assert list(caches(cassette, folder=tmp_path / "file").summaries()) == [{"model": "m"}, {}]
 
@@ -397,9 +387,7 @@ def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassett
     assert [path.name for path in tmp_path.iterdir()] == [cassette.name]
 
 
-def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
-    caches: Caches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_reply_does_not_replace_one_that_may_be_in_use(caches, monkeypatch):
     """If another process has stored a reply after the claim expired, the late reply does not replace it.
 
     The process that was late gets the stored reply.
@@ -417,9 +405,7 @@ def test_a_late_reply_does_not_replace_one_that_may_be_in_use(
     assert _look_up(quick, ["k"]) == {"k": Reply("first")}
 
 
-def test_a_claim_that_nobody_waits_for_blocks_no_other(
-    caches: Caches, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_that_nobody_waits_for_blocks_no_other(caches, monkeypatch):
     """If a task is cancelled while it claims a key, the claim is released for other processes."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 3600.0)
     one, other = caches(), caches()
@@ -462,9 +448,7 @@ def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches,
 
 
 @pytest.mark.parametrize("options", [{}, {"run": "1"}, {"run": "1", "refresh": True}])
-def test_replies_at_hand_are_those_that_a_look_up_finds(
-    caches: Caches, tmp_path: Path, cassette: Path, options: dict[str, Any]
-) -> None:
+def test_replies_at_hand_are_those_that_a_look_up_finds(caches, tmp_path, cassette, options):
     _keep(caches(run="2"), Entry("a", Reply("kept")), Entry("c", Reply("")))
     _keep(caches(run="1"), Entry("d", Reply("")), Entry("damaged", Reply("x")))
     connection = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)
@@ -555,9 +539,7 @@ def test_no_reply_is_at_hand_while_readers_wait(caches: Caches, monkeypatch: pyt
     assert _look_up(cache, ["k"]) == {"k": Reply("x")}
 
 
-def test_replies_at_hand_in_an_unusable_folder_are_no_error(
-    caches: Caches, tmp_path: Path, cassette: Path
-) -> None:
+def test_replies_at_hand_in_an_unusable_folder_are_no_error(caches, tmp_path, cassette):
     (tmp_path / "file").touch()
     cache = caches(cassette, folder=tmp_path / "file" / "cache")
     assert cache.get_nowait(["a"]) == {}

@@ -644,9 +644,7 @@ def test_a_cached_result_names_its_function(world: World) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 5, 20])
-def test_a_call_cancelled_at_any_moment_blocks_no_other(
-    world: World, turns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_cancelled_at_any_moment_blocks_no_other(world, turns, monkeypatch):
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.3)
     monkeypatch.setattr(interface, "RENEWAL_S", 0.05)
     one, other = (world.session().cached(world.slow_too, version="1") for _ in range(2))

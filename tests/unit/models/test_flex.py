@@ -134,8 +134,6 @@ def test_a_plan_has_the_cost_in_the_tier() -> None:
     ("given", "timeout", "patience"),
     [({}, 60.0, 300.0), ({"flex": "true"}, 900.0, 3600.0), ({"flex": "true", "timeout": "30"}, 30.0, 3600.0)],
 )
-def test_the_tier_is_waited_for(
-    given: dict[str, str], timeout: float, patience: float, tmp_path: Path
-) -> None:
+def test_the_tier_is_waited_for(given, timeout, patience, tmp_path):
     settings = resolve_options(given, {}, {}, invoked_in=tmp_path, root=tmp_path)
     assert (settings.generator.server.timeout, settings.patience) == (timeout, patience)

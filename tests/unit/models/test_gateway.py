@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import subprocess
 import tracemalloc
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -211,9 +210,7 @@ def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -
     new_gateway.cache.close()
 
 
-def test_at_hand_what_was_counted_takes_little_memory(
-    gateway: Through, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_hand_what_was_counted_takes_little_memory(gateway, monkeypatch):
     """The keys of counted replies take 16 bytes each, where numbers in a set took 80.
 
     A run of 100,000 examples counts 500,000 replies.
@@ -421,9 +418,7 @@ def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_request_taken_over_by_another_is_not_sent(
-    gateway: Through, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_taken_over_by_another_is_not_sent(gateway, monkeypatch):
     """A process that lost its claim before it sent the request waits for the reply of the other process."""
     # No claim is renewed, as if the process had been stopped, so that its claims expire soon.
     monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
@@ -675,9 +670,7 @@ def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, t
     assert not isinstance(caught.value, TimeoutError)
 
 
-def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(
-    gateway: Through, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(gateway, tmp_path, caplog):
     new_gateway = gateway(limits=Limits(max_calls=5))
 
     async def main() -> None:
@@ -740,9 +733,7 @@ def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_p
 
 
 @pytest.mark.parametrize(("other", "is_found"), [("the same", True), ("another", False)])
-def test_nothing_is_chosen_among_different_replies(
-    gateway: Through, tmp_path: Path, other: str, *, is_found: bool
-) -> None:
+def test_nothing_is_chosen_among_different_replies(gateway, tmp_path, other, *, is_found):
     """If the replies of two other addresses differ, neither is used; equal replies are used."""
     new_gateway = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
     (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
@@ -764,9 +755,7 @@ def test_nothing_is_chosen_among_different_replies(
         {"base_url": "function"},
     ],
 )
-def test_nothing_but_the_address_may_differ(
-    gateway: Through, tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_nothing_but_the_address_may_differ(gateway, tmp_path, changes):
     new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
     (reply,) = _asked(new_gateway, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
     assert isinstance(reply, MissingReplyError)
@@ -817,9 +806,7 @@ connection.execute("ROLLBACK")
 """
 
 
-def test_a_transaction_of_another_process_stalls_no_request(
-    gateway: Through, tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
-) -> None:
+def test_a_transaction_of_another_process_stalls_no_request(gateway, tmp_path, start):
     holder = start(HOLDER, tmp_path, tmp_path / "cache" / FILE)
     gateway = gateway()
     with ScriptedServer(_echo) as server:

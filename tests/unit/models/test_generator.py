@@ -127,9 +127,7 @@ async def _fail_async(question: str, passages: Sequence[Document]) -> str:
 
 
 @pytest.mark.parametrize("generator", [_fail, _fail_async])
-def test_an_exception_of_the_function_is_reported_with_the_question(
-    loop: BackgroundEventLoop, generator: Callable[..., Any]
-) -> None:
+def test_an_exception_of_the_function_is_reported_with_the_question(loop, generator):
     """The user's exception is the cause, and the message shows the line in the user's code."""
     with pytest.raises(CallableError) as caught:
         _generate(loop, generator)
@@ -238,9 +236,7 @@ class _Citing(_Sync):
         (_Citing(), "Which? 2", "Which? [2]"),
     ],
 )
-def test_an_objects_methods_are_called_as_a_function_is(
-    loop: BackgroundEventLoop, generator: object, answered: str, cited: str
-) -> None:
+def test_an_objects_methods_are_called_as_a_function_is(loop, generator, answered, cited):
     assert _generate(loop, generator, sample=1) == answered
     assert _cite(loop, generator) == cited
 

@@ -107,9 +107,7 @@ def test_a_key_that_stays_refused_is_an_error(command, status: int, code: str) -
         ("print(K, flush=True); time.sleep(60)", "printed nothing in 2 s"),
     ],
 )
-def test_a_command_that_gives_no_key_is_an_error(
-    command, code: str, expected_message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_gives_no_key_is_an_error(command, code, expected_message, monkeypatch):
     monkeypatch.setattr(server_module, "MAX_KEY_COMMAND_S", 2.0)
     with ScriptedServer() as server:
         remote = RemoteServer(server.url, key_command=command(code))
@@ -131,9 +129,7 @@ def test_a_command_that_gives_no_key_is_an_error(
         (("cat", "missing"), []),
     ],
 )
-def test_a_command_that_is_written_for_a_shell_is_named(
-    words: tuple[str, ...], expected_shells: list[str]
-) -> None:
+def test_a_command_that_is_written_for_a_shell_is_named(words, expected_shells):
     """If a command that failed has shell syntax, the error shows how to run it in a shell."""
     with pytest.raises(ServerError, match="ended with exit status") as caught:
         run_key_command(words)

@@ -60,9 +60,7 @@ def _failing(why: Any = "throttled", *, delay_s: float = 0.1, wait_s: float | No
 @pytest.mark.slow
 @pytest.mark.parametrize("wait_s", [None, 0.0, 1.0, 120.0])
 @pytest.mark.parametrize("n", [1, 48, 1000])
-def test_a_server_that_refuses_for_ever_is_waited_for_once(
-    clock: Clock, n: int, wait_s: float | None
-) -> None:
+def test_a_server_that_refuses_for_ever_is_waited_for_once(clock, n, wait_s):
     server_sender = _sender(_failing(wait_s=wait_s))
     began = clock.now
     outcomes = clock.run(_outcomes(server_sender, n))

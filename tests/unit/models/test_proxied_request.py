@@ -205,8 +205,6 @@ def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) ->
         ),
     ],
 )
-def test_a_response_without_an_answer_counts_as_empty(
-    path: str, answer: dict[str, Any], *, silent: bool
-) -> None:
+def test_a_response_without_an_answer_counts_as_empty(path, answer, *, silent):
     """A stored response is silent, so that another run requests it again, if no choice has an answer or a call."""
     assert Reply(**reply_record(path, answer)).silent is silent

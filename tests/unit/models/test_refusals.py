@@ -127,9 +127,7 @@ def test_requests_that_are_refused_together_do_not_return_together(monkeypatch: 
 @pytest.mark.slow
 @pytest.mark.parametrize("refuse", [every_tenth, at_random])
 @pytest.mark.parametrize("wait_s", [None, 1.0])
-def test_requests_that_are_refused_alone_wait_alone(
-    refuse: Callable[[float | None], Refuse], wait_s: float | None
-) -> None:
+def test_requests_that_are_refused_alone_wait_alone(refuse, wait_s):
     """If a server refuses one request in ten, the others are sent as before, except after a series of refusals."""
     undisturbed = outcome(lambda _: None, 1000)
     results = [outcome(refuse(wait_s), 1000, seed=seed) for seed in range(3)]

@@ -555,9 +555,7 @@ def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyP
         ({"prompt_tokens": 5, "completion_tokens": 7}, 5 + 7),
     ],
 )
-def test_tokens_that_are_not_reported_stay_as_expected(
-    monkeypatch: pytest.MonkeyPatch, usage: Any, tokens: int
-) -> None:
+def test_tokens_that_are_not_reported_stay_as_expected(monkeypatch, usage, tokens):
     """Tokens that the server does not report are estimated, so that a limit of tokens per minute holds."""
     monkeypatch.setattr(sender_module, "prompt_tokens", lambda *_: 20_000)
 

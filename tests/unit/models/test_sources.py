@@ -55,9 +55,7 @@ def _missing(replay: ReplaySource, request: Request) -> str:
         (RECORDED, "nothing that the record shows, but its wording"),
     ],
 )
-def test_the_nearest_recorded_request_says_what_changed(
-    cache: Cache, missing_request: Request, difference: str
-) -> None:
+def test_the_nearest_recorded_request_says_what_changed(cache, missing_request, difference):
     message = _missing(ReplaySource(cache), missing_request)
     assert message.startswith(f"A reply of {missing_request.model} is in neither the cache nor a cassette")
     assert f"The nearest recorded request differs in: {difference}." in message

@@ -94,9 +94,7 @@ def test_a_worked_list_is_read_as_it_is_meant(question: str, page: tuple[str, ..
 
 
 @pytest.mark.parametrize(("question", "page", "answer"), ANSWER_EXAMPLES)
-def test_a_worked_example_chooses_among_its_passages(
-    question: str, page: tuple[str, ...], answer: str
-) -> None:
+def test_a_worked_example_chooses_among_its_passages(question, page, answer):
     assert [answer in passage for passage in page].count(True) == 1
     assert len(page) > 1
     prompt = few_shot_answer_prompt(QUESTION, PASSAGES)

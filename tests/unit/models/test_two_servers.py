@@ -177,9 +177,7 @@ def test_one_model_at_two_servers_keeps_its_names_apart(gateway) -> None:
         ),
     ],
 )
-def test_a_missing_key_is_an_error_before_any_request(
-    gateway, server: RemoteServer, expected_message: str
-) -> None:
+def test_a_missing_key_is_an_error_before_any_request(gateway, server, expected_message):
     (error,) = _ask(gateway(policy=RequestPolicy(retries=4)), (server, _request(server, 1)))
     assert isinstance(error, ServerError)
     with pytest.raises(ServerError, match=expected_message):

@@ -120,9 +120,7 @@ def test_a_model_may_be_free(write: Callable[[str], Path]) -> None:
     ],
 )
 @pytest.mark.parametrize("table", ["m", f'"{PROXY}".m'])
-def test_an_invalid_price_is_an_error_that_names_it(
-    table: str, line: str, problem: str, write: Callable[[str], Path]
-) -> None:
+def test_an_invalid_price_is_an_error_that_names_it(table, line, problem, write):
     file = write(f"[{table}]\n{line}\n")
     with pytest.raises(InputError) as caught:
         Prices.load(file)

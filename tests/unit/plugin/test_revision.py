@@ -74,9 +74,7 @@ def test_a_checkout_has_its_commit_its_branch_and_that_of_the_baseline(repositor
 
 
 @needs_git
-def test_what_a_run_writes_makes_it_not_dirty(
-    repository: Repository, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_a_run_writes_makes_it_not_dirty(repository, tmp_path_factory):
     history = repository.path / "evals [1]" / "history.jsonl"
     history.parent.mkdir()
     history.write_text("one\n", encoding="utf-8")
@@ -103,9 +101,7 @@ def test_a_detached_checkout_of_ci_has_the_branch_that_ci_names(repository: Repo
 
 
 @needs_git
-def test_a_shallow_clone_does_not_know_when_the_baseline_was_made(
-    repository: Repository, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_shallow_clone_does_not_know_when_the_baseline_was_made(repository, tmp_path_factory):
     (repository.path / "search.py").write_text("k = 3", encoding="utf-8")
     last = repository.commit("search")
     clone = tmp_path_factory.mktemp("clone")

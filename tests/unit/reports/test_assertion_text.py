@@ -16,9 +16,7 @@ from pytest_rageval.reports.failures import Room, explain_assertion
         ("<", 0.25, ">", "2 of 4 questions are above 0.25"),
     ],
 )
-def test_a_comparison_is_explained_from_both_sides(
-    score: Score, op: str, bound: float, mirrored: str, lost: str
-) -> None:
+def test_a_comparison_is_explained_from_both_sides(score, op, bound, mirrored, lost):
     """`score >= 0.75` and `0.75 <= score` have the same text, which lists the questions beyond the bound."""
     lines = explain_assertion(op, score, bound, Room())
     assert lines == explain_assertion(mirrored, bound, score, Room())

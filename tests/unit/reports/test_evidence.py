@@ -139,9 +139,7 @@ def test_an_example_has_what_is_behind_its_score() -> None:
     ("shown", "names"),
     [((ALPHA, BETA), None), ((BETA, ALPHA), ["beta", "alpha"]), ((), None), ((BETA,), ["beta"])],
 )
-def test_a_score_that_saw_other_passages_names_them(
-    shown: tuple[Document, ...], names: list[str] | None
-) -> None:
+def test_a_score_that_saw_other_passages_names_them(shown, names):
     longest = _score(_ranking(ALPHA, BETA, GAMMA), spec="recall@3")
     [example] = _examples(_score(_ranking(*shown)), longest)
     assert example["k"] == len(shown)

@@ -339,9 +339,7 @@ def test_the_reason_of_a_failure_is_printed_by_the_scores_or_by_pytest() -> None
         ),
     ],
 )
-def test_the_headline_counts_thresholds_and_other_failures(
-    tests: list[dict[str, Any]], headline: str
-) -> None:
+def test_the_headline_counts_thresholds_and_other_failures(tests, headline):
     assert _report(*tests).splitlines()[0] == f"### rageval: {headline}"
 
 

@@ -72,9 +72,7 @@ def test_each_oddity_is_counted() -> None:
         (1, (A, B), 1, {"cut": 1}),
     ],
 )
-def test_what_became_of_the_retrievers_own_k(
-    own_k: int, documents: tuple[Document, ...], k: int, expected: dict[str, int]
-) -> None:
+def test_what_became_of_the_retrievers_own_k(own_k, documents, k, expected):
     ranking = replace(Ranking.of("q", documents, k), own_k=own_k)
     assert anomalies_entry([Outcome(Example("e", "q"), 1.0, evidence=Evidence(ranking))]) == expected
 

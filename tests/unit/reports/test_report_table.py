@@ -186,9 +186,7 @@ def test_counts_that_belong_to_a_score_are_below_it() -> None:
         ([None], None),
     ],
 )
-def test_the_reasons_for_unscored_examples_are_below_the_score(
-    what: str, reasons: list[str | None], reason_text: str | None
-) -> None:
+def test_the_reasons_for_unscored_examples_are_below_the_score(what, reasons, reason_text):
     count = sum(reason is not None for reason in reasons)
     examples = [{"id": "q", what: reason} for reason in reasons]
     entry = _entry(spec="rel.x@5", examples=examples, **{what: count})
@@ -263,9 +261,7 @@ def test_each_note_has_a_line() -> None:
         (55, (3, 0, 0), "baseline 0.792, 3 removed, drop 0.029 (p = 0.21, 2 of 55 worse)"),
     ],
 )
-def test_a_comparison_says_how_much_it_compares(
-    n: int, counts: tuple[int, int, int], comparison: str
-) -> None:
+def test_a_comparison_says_how_much_it_compares(n, counts, comparison):
     """The line has the number of compared questions if it is not all, also if the test passes."""
     changes = dict(zip(("removed", "new", "edited"), counts, strict=True))
     baseline = {"mean": 0.792, "drop": 0.029, "n": 55, "left_out": sum(counts), **changes, "better": []}

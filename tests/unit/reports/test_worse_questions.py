@@ -66,9 +66,7 @@ LONG = "so many words " * 40
         ),
     ],
 )
-def test_differing_old_and_new_values_are_shown_below_each_other(
-    then: dict[str, Any], lines: list[str]
-) -> None:
+def test_differing_old_and_new_values_are_shown_below_each_other(then, lines):
     shown_lines = _worse(_outcome("q1", 0.5, "kb-2", "kb-9", answer="no"), **then)
     assert shown_lines == [
         "      gold        kb-1",
@@ -127,9 +125,7 @@ def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
 
 
 @pytest.mark.parametrize(("scale", "row"), [((0.0, 5.0), "5 → 0"), ((1.0, 5.0), "5 → 1")])
-def test_a_question_that_counts_with_the_lowest_value_has_it_in_its_row(
-    scale: tuple[float, float], row: str
-) -> None:
+def test_a_question_that_counts_with_the_lowest_value_has_it_in_its_row(scale, row):
     failed = [Outcome(Example(f"q{n}", "Why?"), None, "no index", cause="retriever") for n in range(12)]
     before = BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in failed},
@@ -175,9 +171,7 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
         ([1, 1, 1, 0], [0, 0, 1, 1], {"max": 0.6, "max_drop": 0.5}, ["q0", "q1", "q2"]),
     ],
 )
-def test_the_questions_that_are_listed_are_why_a_bound_is_passed(
-    values: list[float], then: list[float], bounds: dict[str, float], listed: list[str]
-) -> None:
+def test_the_questions_that_are_listed_are_why_a_bound_is_passed(values, then, bounds, listed):
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
     before = BaselineScore(
         {outcome.example.id: outcome.example.digest for outcome in outcomes},

@@ -1,6 +1,5 @@
 """Adapters by the shape of a retriever: how query and k are passed to it, without any framework."""
 
-from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -65,9 +64,7 @@ class _Search:
         (MagicMock(return_value=["mocked"]), "mocked"),
     ],
 )
-def test_a_callable_receives_k_as_its_signature_requires(
-    loop: BackgroundEventLoop, function: Callable[..., Any], expected: str
-) -> None:
+def test_a_callable_receives_k_as_its_signature_requires(loop, function, expected):
     assert _ask(loop, function) == [expected]
 
 
@@ -154,9 +151,7 @@ class _Field(_LangChain):
         (SimpleNamespace(invoke=lambda query, k: [f"{query} {k}"]), "q 30"),
     ],
 )
-def test_an_object_with_invoke_receives_k_if_it_accepts_it(
-    loop: BackgroundEventLoop, retriever: object, expected: str
-) -> None:
+def test_an_object_with_invoke_receives_k_if_it_accepts_it(loop, retriever, expected):
     """The argument k is passed to `invoke` as a parameter, as `search_kwargs`, as a field of a copy, or not at all."""
     assert _ask(loop, retriever, 30) == [expected]
 
@@ -174,9 +169,7 @@ def test_an_object_with_invoke_receives_k_if_it_accepts_it(
     ],
 )
 @pytest.mark.parametrize("k", [3, 10])
-def test_a_retrievers_own_k_is_used_if_it_is_large_enough(
-    loop: BackgroundEventLoop, retriever: object, expected: str, k: int
-) -> None:
+def test_a_retrievers_own_k_is_used_if_it_is_large_enough(loop, retriever, expected, k):
     """If a retriever's own k is at least k, the retriever is called unchanged and the first k documents count."""
     ranking = loop.run(adapt_retriever(retriever, loop).retrieve("q", k))
     assert [document.text for document in ranking] == [expected]
@@ -205,9 +198,7 @@ class _OwnRun:
         (lambda *args: [" ".join(map(str, args))], None),
     ],
 )
-def test_the_default_of_a_function_is_known_and_k_is_passed(
-    loop: BackgroundEventLoop, retriever: object, own_k: int | None
-) -> None:
+def test_the_default_of_a_function_is_known_and_k_is_passed(loop, retriever, own_k):
     adapted = adapt_retriever(retriever, loop)
     ranking = loop.run(adapted.retrieve("q", 9))
     assert [document.text for document in ranking] == ["q 9"]
@@ -234,9 +225,7 @@ class _Similar(_LlamaIndex):
         (SimpleNamespace(retrieve=lambda query, top_k: [f"{query} {top_k}"]), "q 3"),
     ],
 )
-def test_an_object_with_retrieve_receives_k_by_its_setting(
-    loop: BackgroundEventLoop, retriever: object, expected: str
-) -> None:
+def test_an_object_with_retrieve_receives_k_by_its_setting(loop, retriever, expected):
     """The argument k is passed to `retrieve` by a setting, by its signature, or not at all."""
     assert _ask(loop, retriever) == [expected]
 
@@ -271,9 +260,7 @@ def test_the_search_with_scores_is_preferred_where_it_works(loop: BackgroundEven
         (lambda query, text: {"documents": [f"{query} {text}"]}, "q q"),
     ],
 )
-def test_what_can_be_run_is_given_its_inputs_by_name(
-    loop: BackgroundEventLoop, run: Callable[..., Any], expected: str
-) -> None:
+def test_what_can_be_run_is_given_its_inputs_by_name(loop, run, expected):
     """`run` receives the query under each of its usual names, and k if it has an input for k."""
     assert _ask(loop, SimpleNamespace(run=run)) == [expected]
 
@@ -292,9 +279,7 @@ def test_what_can_be_run_is_given_its_inputs_by_name(
         (lambda: None, "whose run requires nothing; rageval"),
     ],
 )
-def test_what_cannot_be_run_by_a_text_alone_is_refused(
-    loop: BackgroundEventLoop, run: Callable[..., Any], message: str
-) -> None:
+def test_what_cannot_be_run_by_a_text_alone_is_refused(loop, run, message):
     with pytest.raises(CallableError, match=message):
         adapt_retriever(SimpleNamespace(run=run), loop)
 
@@ -302,9 +287,7 @@ def test_what_cannot_be_run_by_a_text_alone_is_refused(
 @pytest.mark.parametrize(
     ("outputs", "message"), [({"replies": [], "meta": {}}, "but: replies, meta."), ([], "but: list.")]
 )
-def test_a_run_without_documents_is_reported(
-    loop: BackgroundEventLoop, outputs: object, message: str
-) -> None:
+def test_a_run_without_documents_is_reported(loop, outputs, message):
     """If `run` returns no documents, the error says what it returned instead."""
     with pytest.raises(CallableError, match=rf'whose run gave no "documents", {message}'):
         _ask(loop, SimpleNamespace(run=lambda query: outputs and query and outputs))
@@ -345,9 +328,7 @@ class _Pipeline:
         ),
     ],
 )
-def test_a_pipeline_is_given_the_query_at_every_input_for_it(
-    loop: BackgroundEventLoop, inputs: dict[str, Any], outputs: dict[str, Any], expected: object
-) -> None:
+def test_a_pipeline_is_given_the_query_at_every_input_for_it(loop, inputs, outputs, expected):
     """Every query input receives the query, but only the component that outputs the documents receives k.
 
     The number of candidates before a joiner does not change.
@@ -363,9 +344,7 @@ def test_a_pipeline_is_given_the_query_at_every_input_for_it(
         (_open("query"), _open("replies"), r"has no open outputs named documents, .*; open outputs: c\.rep"),
     ],
 )
-def test_a_pipeline_that_is_not_clear_is_refused(
-    loop: BackgroundEventLoop, inputs: dict[str, Any], outputs: dict[str, Any], message: str
-) -> None:
+def test_a_pipeline_that_is_not_clear_is_refused(loop, inputs, outputs, message):
     """The error for an unsuitable pipeline lists its open sockets, and shows the function to write."""
     with pytest.raises(CallableError, match=message) as caught:
         adapt_retriever(_Pipeline({"c": inputs}, {"c": outputs}), loop)

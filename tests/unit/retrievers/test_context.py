@@ -52,9 +52,7 @@ class _Search:
         ),
     ],
 )
-def test_a_callable_receives_what_its_signature_names(
-    loop: BackgroundEventLoop, retriever: Callable[..., Any], expected: str
-) -> None:
+def test_a_callable_receives_what_its_signature_names(loop, retriever, expected):
     """Context is passed by name, in any position; `filter` is also a name for the filters."""
     assert _asked(loop, retriever) == expected
 
@@ -68,9 +66,7 @@ def test_a_callable_receives_what_its_signature_names(
         (lambda query, k, example=None: [f"{example.id}"], "q2"),
     ],
 )
-def test_without_context_a_default_stays_and_what_is_required_is_empty(
-    loop: BackgroundEventLoop, retriever: Callable[..., Any], expected: str
-) -> None:
+def test_without_context_a_default_stays_and_what_is_required_is_empty(loop, retriever, expected):
     assert _asked(loop, retriever, BARE) == expected
 
 
@@ -118,9 +114,7 @@ def test_a_history_that_is_not_taken_is_noted(loop: BackgroundEventLoop) -> None
 @pytest.mark.parametrize(
     ("name", "value"), [("history", ["hi"]), ("filters", "tenant=a"), ("metadata", ["x"])]
 )
-def test_another_form_of_context_is_an_error_where_it_is_named(
-    loop: BackgroundEventLoop, name: str, value: object
-) -> None:
+def test_another_form_of_context_is_an_error_where_it_is_named(loop, name, value):
     example = Example("q", "Why?", extra={name: value})
     scope: dict[str, Any] = {}
     exec(f"def search(query, k, {name}=None): return [query]", scope)  # noqa: S102
@@ -170,9 +164,7 @@ class _OverStore:
         ({"k": 1, "filter": {"lang": "en"}}, "{'k': 3, 'filter': {'lang': 'en', 'tenant': 'a'}}"),
     ],
 )
-def test_filters_join_those_of_search_kwargs(
-    loop: BackgroundEventLoop, search_kwargs: dict[str, object], expected: str
-) -> None:
+def test_filters_join_those_of_search_kwargs(loop, search_kwargs, expected):
     """Filters of the example are merged with those of `search_kwargs`, which LangChain would replace."""
     assert _asked(loop, _OverStore(**search_kwargs)) == f"To Norway? {expected}"
 

@@ -4,7 +4,7 @@ import _thread
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -64,9 +64,7 @@ def _asked(
 
 
 @INLINE
-def test_questions_are_asked_in_batches_in_the_calling_thread(
-    loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
-) -> None:
+def test_questions_are_asked_in_batches_in_the_calling_thread(loop, monkeypatch, *, inline):
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 3)
     search = _Many()
     questions = [f"q{n}" for n in range(7)]
@@ -91,9 +89,7 @@ def test_an_async_function_for_many(loop: BackgroundEventLoop, *, inline: bool) 
 
 @INLINE
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_an_async_function_is_asked_for_each_question_once(
-    loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool, wrapped: bool
-) -> None:
+def test_an_async_function_is_asked_for_each_question_once(loop, monkeypatch, *, inline, wrapped):
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 10)
     batches: list[list[str]] = []
 
@@ -175,9 +171,7 @@ def test_a_batch_in_flight_that_is_interrupted_leaves_nothing_behind(loop: Backg
 
 @INLINE
 @pytest.mark.parametrize("error", [ValueError("no index"), asyncio.CancelledError(), Unscored("no tenant")])
-def test_a_lazy_result_that_raises_concerns_its_question(
-    loop: BackgroundEventLoop, *, inline: bool, error: BaseException
-) -> None:
+def test_a_lazy_result_that_raises_concerns_its_question(loop, *, inline, error):
     class Lazy(_Many):
         def _lazy(self, query: str) -> Iterator[str]:
             self.threads.add(threading.get_ident())
@@ -216,9 +210,7 @@ def test_a_question_with_a_context_is_asked_alone(loop: BackgroundEventLoop, *, 
 
 
 @INLINE
-def test_the_questions_of_a_batch_that_fails_are_asked_alone(
-    loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch, *, inline: bool
-) -> None:
+def test_the_questions_of_a_batch_that_fails_are_asked_alone(loop, monkeypatch, *, inline):
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     search = _Many(broken=["b"])
     a, b, c, d = _asked(loop, adapt_retriever(search, loop), ["a", "b", "c", "d"], 1, inline=inline)
@@ -238,9 +230,7 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(
         (lambda _queries, _k: None, "returned NoneType for 2 questions in one call"),
     ],
 )
-def test_another_number_of_results_is_an_error(
-    loop: BackgroundEventLoop, results: Callable[..., Any], message: str, *, inline: bool
-) -> None:
+def test_another_number_of_results_is_an_error(loop, results, message, *, inline):
     """If retrieve_many returns another number of results, every question has an error: results cannot be assigned."""
     search = _Many()
     search.retrieve_many = results  # type: ignore[method-assign]
@@ -251,9 +241,7 @@ def test_another_number_of_results_is_an_error(
 
 
 @INLINE
-def test_a_result_that_cannot_be_read_concerns_its_question(
-    loop: BackgroundEventLoop, *, inline: bool
-) -> None:
+def test_a_result_that_cannot_be_read_concerns_its_question(loop, *, inline):
     class Many(_Many):
         def __call__(self, query: str, k: int) -> Any:
             return 5 if query == "b" else super().__call__(query, k)
@@ -283,9 +271,7 @@ def test_a_mock_takes_one_question_at_a_time(loop: BackgroundEventLoop) -> None:
     assert _asked(loop, retriever, ["a", "b"], inline=False) == [["x"], ["x"]]
 
 
-def test_threads_get_batches(
-    loops: Callable[..., BackgroundEventLoop], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_get_batches(loops, monkeypatch):
     monkeypatch.setattr(query_batcher, "MAX_BATCH", 2)
     loop, search = loops(threads=2), _Many()
     questions = [f"q{n}" for n in range(8)]
@@ -298,9 +284,7 @@ def test_threads_get_batches(
 
 @INLINE
 @pytest.mark.parametrize("has_k", [True, False])
-def test_a_langchain_retriever_with_a_batch_of_its_own(
-    loop: BackgroundEventLoop, *, inline: bool, has_k: bool
-) -> None:
+def test_a_langchain_retriever_with_a_batch_of_its_own(loop, *, inline, has_k):
     pytest.importorskip("langchain_core")
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever

@@ -80,9 +80,7 @@ def _retrieve_by_tokens(
         ),
     ],
 )  # fmt: skip
-def test_a_store_is_refused_with_the_line_that_searches_it(
-    loop: BackgroundEventLoop, store: type, start: str, line: str
-) -> None:
+def test_a_store_is_refused_with_the_line_that_searches_it(loop, store, start, line):
     with pytest.raises(CallableError) as caught:
         adapt_retriever(store(), loop)
     first, remedy = str(caught.value).split("\n")
@@ -108,9 +106,7 @@ def test_every_line_is_a_function_of_query_and_k(line: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["retrieve", "invoke"])
-def test_a_method_that_takes_something_else_is_refused(
-    loop: BackgroundEventLoop, method: Any, message: str, name: str
-) -> None:
+def test_a_method_that_takes_something_else_is_refused(loop, method, message, name):
     """A method that takes no question, or more than a question and k, is an error before the first call."""
     with pytest.raises(CallableError, match=message) as caught:
         adapt_retriever(_class("my_app", "Index", **{name: method})(), loop)
@@ -127,9 +123,7 @@ def test_a_method_that_takes_something_else_is_refused(
     ],
 )
 @pytest.mark.parametrize("name", ["retrieve", "invoke"])
-def test_a_class_of_the_users_own_is_called_by_its_signature(
-    loop: BackgroundEventLoop, method: Any, expected: str, name: str
-) -> None:
+def test_a_class_of_the_users_own_is_called_by_its_signature(loop, method, expected, name):
     assert _texts(loop, _class("my_app", "Index", **{name: method})()) == [expected]
 
 
@@ -154,9 +148,7 @@ class _Passes:
         (lambda self, query, *, top_k=5: [f"{query} {top_k}"], "q 3"),  # noqa: ARG005
     ],
 )
-def test_a_module_is_called_as_its_forward_requires(
-    loop: BackgroundEventLoop, forward: Any, expected: str
-) -> None:
+def test_a_module_is_called_as_its_forward_requires(loop, forward, expected):
     """A callable that passes its arguments on to `forward` receives k only if `forward` takes it."""
     assert _texts(loop, _class("my_app", "Search", _Passes, forward=forward)()) == [expected]
 

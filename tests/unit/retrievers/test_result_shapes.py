@@ -261,9 +261,7 @@ def test_a_shape_with_one_meaning_is_read(returned: Any, expected: list[Document
         ),
     ],
 )
-def test_a_shape_with_several_meanings_is_an_error_with_the_line_to_write(
-    returned: Any, what: str, hint: str
-) -> None:
+def test_a_shape_with_several_meanings_is_an_error_with_the_line_to_write(returned, what, hint):
     with pytest.raises(InvalidResult) as caught:
         retrieval_from(read_to_end(returned))
     first, advice = caught.value.message.split("\n")

@@ -56,9 +56,7 @@ def _retrieve(loop: BackgroundEventLoop, retriever: object, query: str = "q", k:
     ],
     ids=["sync", "async", "object", "async object", "returns a coroutine", "tuple", "iterator"],
 )
-def test_every_kind_of_retriever_gives_a_ranking(
-    loop: BackgroundEventLoop, retriever: Callable[..., Any]
-) -> None:
+def test_every_kind_of_retriever_gives_a_ranking(loop, retriever):
     ranking = _retrieve(loop, retriever)
     assert ranking == Ranking("q", (Document("one"), Document("two", "2"), Document("three", "3")))
 
@@ -78,9 +76,7 @@ def test_no_documents_are_an_empty_ranking(loop: BackgroundEventLoop, nothing: o
     assert len(_retrieve(loop, lambda _query, _k: nothing)) == 0
 
 
-def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(
-    loop: BackgroundEventLoop,
-) -> None:
+def test_a_sync_retriever_is_called_in_the_tests_thread_one_query_at_a_time(loop):
     inside, threads, most = 0, set(), 0
 
     def search(_query: str, _k: int) -> list[str]:
@@ -145,9 +141,7 @@ class _AsyncGenerating:
 
 
 @pytest.mark.parametrize(("returned", "name"), [(None, "NoneType"), (b"x", "bytes"), (5, "int")])
-def test_anything_but_a_list_of_documents_is_an_error(
-    loop: BackgroundEventLoop, returned: object, name: str
-) -> None:
+def test_anything_but_a_list_of_documents_is_an_error(loop, returned, name):
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, lambda _query, _k: returned)
     assert str(caught.value) == (
@@ -200,9 +194,7 @@ def _fail_while_read(query: str, k: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("retriever", [_fail, _fail_async, _fail_while_read])
-def test_an_exception_of_the_retriever_is_reported_with_the_query(
-    loop: BackgroundEventLoop, retriever: Callable[..., Any]
-) -> None:
+def test_an_exception_of_the_retriever_is_reported_with_the_query(loop, retriever):
     """If the retriever raises, the error has the query, the exception as its cause, and the line in user code."""
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, retriever)

@@ -68,9 +68,7 @@ def score(llm: LLMServer, tmp_path: Path) -> Iterator[Run]:
         ({"parameters": {"temperature": 0.3}, "llm_reteval_temperature": None}, [0.3], [0.3] * 4),
     ],
 )
-def test_llm_reteval_and_the_rest_have_settings_of_their_own(
-    score: Run, tmp_path: Path, settings: dict[str, Any], rest: list[float], reteval: list[float]
-) -> None:
+def test_llm_reteval_and_the_rest_have_settings_of_their_own(score, tmp_path, settings, rest, reteval):
     assert score("answer.em@1", **settings)[1] == rest
     (tmp_path / "c").rename(tmp_path / "kept")
     assert score("llm_reteval@1", **settings)[1] == reteval

@@ -70,9 +70,7 @@ def test_thresholds_are_in_the_order_of_the_file(session: Session, tmp_path: Pat
     assert tuple(entry["spec"] for entry in test.results()["scores"]) == names
 
 
-def test_a_mistake_in_a_marker_ends_the_test_before_anything_is_asked(
-    session: Session, tmp_path: Path
-) -> None:
+def test_a_mistake_in_a_marker_ends_the_test_before_anything_is_asked(session, tmp_path):
     marks = (threshold(min=0.5), threshold("recal@1", min=0.5), threshold(min=85))
     test = evaluated(session, tmp_path, *marks)
     unknown, bound = test.evaluate_markers()
@@ -172,9 +170,7 @@ def test_a_score_is_compared_with_its_baseline(settings: Settings, session: Sess
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05
 
 
-def test_markers_share_a_level_with_the_tests_of_the_baseline_and_calls_do_not(
-    settings: Settings, session: Session, tmp_path: Path
-) -> None:
+def test_markers_share_a_level_with_the_tests_of_the_baseline_and_calls_do_not(settings, session, tmp_path):
     entry = _update(settings, tmp_path, threshold(max_drop=0.02))["baseline"]
     others = {f"test_a.py::test_{n}": entry for n in range(4)}
     alone = {"test_a.py::test_strict": {**entry, "shares_alpha": False}}
@@ -187,9 +183,7 @@ def test_markers_share_a_level_with_the_tests_of_the_baseline_and_calls_do_not(
     assert test.results()["scores"][0]["baseline"]["alpha"] == 0.05
 
 
-def test_a_score_that_the_baseline_lacks_is_an_error_where_one_is_required(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_score_that_the_baseline_lacks_is_an_error_where_one_is_required(settings, tmp_path):
     _update(settings, tmp_path, threshold(max_drop=0.02))
     session = Session(settings.replace(require_baseline=True))
     test = evaluated(session, tmp_path, threshold("mrr@1", max_drop=0.02))

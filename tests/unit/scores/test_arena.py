@@ -159,9 +159,7 @@ def test_a_judge_of_the_first_place_gives_half_to_each(world) -> None:
         (2, Places(0.0, 1.0), 0.0, 1.0),
     ],
 )
-def test_in_both_orders_a_verdict_that_changes_is_a_tie(
-    world, better: str | int, places: Places, win: float, win_tie: float
-) -> None:
+def test_in_both_orders_a_verdict_that_changes_is_a_tie(world, better, places, win, win_tie):
     """With both orders, two requests are sent per example, and a judge that prefers one position yields a tie."""
     world.run = world.make_pipeline(both_orders=True)
     examples = _examples(world, a1=("answer", "reference", better))

@@ -197,9 +197,7 @@ def test_no_secret_is_in_a_fingerprint() -> None:
         ("relevance", {"relevance.p@5"}),
     ],
 )
-def test_a_changed_word_of_a_prompt_changes_the_fingerprint(
-    monkeypatch: pytest.MonkeyPatch, prompt: str, changed: set[str]
-) -> None:
+def test_a_changed_word_of_a_prompt_changes_the_fingerprint(monkeypatch, prompt, changed):
     before = {spec: found(spec) for spec in ASKING}
     written = Prompts.fill
 

@@ -101,9 +101,7 @@ def test_one_default_for_the_option_and_the_measures() -> None:
         ([(90, 110), (105, 120)], 0.2, [0, 1]),
     ],
 )
-def test_a_passage_is_found_where_enough_of_it_is_there(
-    chunks: list[tuple[int, int]], share: float, labels: list[int]
-) -> None:
+def test_a_passage_is_found_where_enough_of_it_is_there(chunks, share, labels):
     """A gold passage is found when one chunk or several chunks together cover the share; overlaps count once."""
     assert _match([_cut(*chunk) for chunk in chunks], _gold(100, 200), share=share).labels == labels
 
@@ -125,9 +123,7 @@ def test_a_chunk_with_several_gold_passages_counts_for_each() -> None:
         ([(100, 140), (100, 139), (139, 200)], [(0,), (), (0,)]),
     ],
 )
-def test_the_documents_of_a_passage_are_those_that_are_it_or_made_it_whole_enough(
-    chunks: list[tuple[int, int]], positions: list[tuple[int, ...]]
-) -> None:
+def test_the_documents_of_a_passage_are_those_that_are_it_or_made_it_whole_enough(chunks, positions):
     """A document is assigned to a gold passage that it covers enough of, alone or together with earlier documents.
 
     A document that adds no new characters is assigned only if it alone covers enough.
@@ -172,9 +168,7 @@ def test_passages_found_by_overlap_are_counted_by_the_weakest_evidence_needed() 
         ([], [_gold(0, 9)], False),
     ],
 )
-def test_a_passage_that_cannot_be_matched_is_reported(
-    documents: list[Document], gold: list[Gold], *, incomparable: bool
-) -> None:
+def test_a_passage_that_cannot_be_matched_is_reported(documents, gold, *, incomparable):
     """A gold passage that cannot be compared with any document is incomparable, except if the ranking is empty."""
     assert _match(documents, *gold).incomparable is (gold[-1] if incomparable else None)
 
@@ -188,9 +182,7 @@ def test_a_passage_that_cannot_be_matched_is_reported(
         (["index2.md", "a.md"], [0, 0], {}),
     ],
 )
-def test_a_nested_file_of_the_same_name_is_another(
-    sources: list[str], labels: list[int], counts: dict[str, int]
-) -> None:
+def test_a_nested_file_of_the_same_name_is_another(sources, labels, counts):
     documents = [Document(f"{n}", span=Span(source, 0, 90)) for n, source in enumerate(sources)]
     match = _match(documents, Gold(source="index.md", start=10, end=50))
     assert (match.labels, match.counts) == (labels, counts)

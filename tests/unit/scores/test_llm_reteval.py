@@ -411,9 +411,7 @@ def test_refined_is_undefined_where_no_case_is_known(world, example) -> None:
         (0.5, False, ReferenceChecks(correct=True, semi_gold_correct=True, partly=False), "F", "judge"),
     ],
 )
-def test_the_letter_and_the_loser(
-    *, recall: float, yes: bool, checks: ReferenceChecks, case: str | None, by: str | None
-) -> None:
+def test_the_letter_and_the_loser(*, recall, yes, checks, case, by):
     """Without disagreement there is no case, and an unknown case or cause is not guessed."""
     assert case_of(checks, gold_retrieved=recall > 0, yes=yes) == case
     assert lost_by(case, checks, recall=recall, yes=yes, has_other_passages=True) == by
@@ -423,9 +421,7 @@ def test_the_letter_and_the_loser(
     ("ranking", "expected"),
     [(["Elko"], (0.0, 0.0, None, "retriever")), (["Elko", "gold"], (0.0, 1.0, None, "not known"))],
 )
-def test_without_references_only_the_retriever_can_be_named(
-    world, example, ranking: list[str], expected: tuple[Any, ...]
-) -> None:
+def test_without_references_only_the_retriever_can_be_named(world, example, ranking, expected):
     """Without references, the cause is "retriever" or "not known", and the judge gets no further request."""
     world.rankings = {"q": ranking}
     world.answers = {"gold": "Reno"}

@@ -164,9 +164,7 @@ def test_the_k_of_a_ranking_is_the_number_that_was_asked_for() -> None:
     assert [Ranking.of("q", _documents("a", "b"), k).k for k in (1, 2, 3)] == [1, 2, 3]
 
 
-def test_the_generator_answers_the_question_that_the_retriever_names(
-    world, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_generator_answers_the_question_that_the_retriever_names(world, monkeypatch):
     world.explained["text of a"] = world.cited["text of a"] = "said"
     retrieval = Retrieval(_documents("a"), question="rewritten")
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: retrieval)

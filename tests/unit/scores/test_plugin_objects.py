@@ -38,9 +38,7 @@ def test_a_comparator_may_have_no_verdict(loop: BackgroundEventLoop) -> None:
 
 
 @pytest.mark.parametrize("verdict", UNUSABLE[1:])
-def test_an_unusable_verdict_names_comparator_and_question(
-    loop: BackgroundEventLoop, verdict: object
-) -> None:
+def test_an_unusable_verdict_names_comparator_and_question(loop, verdict):
     with pytest.raises(CallableError) as caught:
         _comparing(loop, lambda *_: verdict)
     assert str(caught.value).startswith(f"comparator 'house' returned {verdict!r} for 'one?'.")
@@ -108,9 +106,7 @@ ONE, TWO = (Outcome(example, 0.5) for example in EXAMPLES)
         ([Outcome(EXAMPLES[0], "high"), TWO], "returned 'high' for example q1"),
     ],
 )
-def test_anything_else_is_an_error_that_names_the_score(
-    loop: BackgroundEventLoop, given: object, message: str
-) -> None:
+def test_anything_else_is_an_error_that_names_the_score(loop, given, message):
     with pytest.raises(CallableError) as caught:
         _scoring(loop, _giving(given))
     assert str(caught.value).startswith(f"score 'house' {message}.\n")

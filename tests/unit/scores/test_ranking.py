@@ -130,9 +130,7 @@ def test_the_share_is_that_of_the_run(world) -> None:
         ([("a", "one"), ("b", None)], ["b", "a"], 1.0),
     ],
 )
-def test_full_recall_wants_one_passage_of_each_group(
-    world, gold: list[tuple[str, str | None]], retrieved: list[str], expected: float
-) -> None:
+def test_full_recall_wants_one_passage_of_each_group(world, gold, retrieved, expected):
     passages = [Gold(text=text, group=group) for text, group in gold]
     example = Example("q", "q", gold=(*passages, Gold(text="not relevant", grade=0, group="other")))
     world.rankings["q"] = retrieved

@@ -24,9 +24,7 @@ def _documents(*names: str) -> list[Document]:
         (None, 3, 0.5),
     ],
 )
-def test_the_recall_of_the_steps_is_of_what_they_found_together(
-    world, monkeypatch: pytest.MonkeyPatch, steps: list[list[str]] | None, k: int, expected: float
-) -> None:
+def test_the_recall_of_the_steps_is_of_what_they_found_together(world, monkeypatch, steps, k, expected):
     """Step recall counts the first k documents of all steps once each; without steps it uses the ranking.
 
     A repeated document counts once within a step, too.
@@ -40,9 +38,7 @@ def test_the_recall_of_the_steps_is_of_what_they_found_together(
     assert calls.value == (1 if steps is None else len(steps))
 
 
-def test_steps_that_cannot_be_compared_leave_the_question_unscored(
-    world, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_that_cannot_be_compared_leave_the_question_unscored(world, monkeypatch):
     retrieval = Retrieval(_documents("a"), [Step("one", ["no id"])])
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: retrieval)
     world.run = world.make_pipeline()

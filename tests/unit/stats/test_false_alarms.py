@@ -128,9 +128,7 @@ def _power(n: int, losses: float, gains: float, p_value: Callable[[int, int, int
     "name",
     [pytest.param(name, marks=[pytest.mark.long] if name in {"suite", "year"} else []) for name in TABLES],
 )
-def test_every_table_prints_without_data(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
-) -> None:
+def test_every_table_prints_without_data(name, monkeypatch, capsys, tmp_path):
     """Two runs print the same aligned rows; without the data, the rows of real differences are omitted."""
     monkeypatch.setattr(variants, "DATA", tmp_path)
     for _ in range(2):

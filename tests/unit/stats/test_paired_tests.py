@@ -177,9 +177,7 @@ def test_questions_without_any_difference_are_not_resampled() -> None:
         ([PairedDrops([math.inf])], None, "from -1.0 to 1.0"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    scores: list[PairedDrops], clusters: list[int] | None, message: str
-) -> None:
+def test_what_cannot_be_is_refused(scores, clusters, message):
     """Invalid input raises ValueError with the value that was passed."""
     with pytest.raises(ValueError, match=message):
         joint_drop_test(scores, alpha=0.05, clusters=clusters)

@@ -12,9 +12,7 @@ from pytest_rageval.stats.intervals import MEAN, Quantile, quantile_interval
     ("level", "n", "value"),
     [(0.5, 1, 1), (0.5, 2, 1), (0.5, 3, 2), (0.95, 19, 19), (0.95, 20, 19), (0.95, 21, 20), (0.07, 100, 7)],
 )
-def test_a_quantile_is_the_smallest_value_that_its_share_does_not_exceed(
-    level: float, n: int, value: int
-) -> None:
+def test_a_quantile_is_the_smallest_value_that_its_share_does_not_exceed(level, n, value):
     values = list(range(1, n + 1))
     random.Random(0).shuffle(values)
     assert Quantile(level).compute(values) == value

@@ -509,9 +509,7 @@ def test_votes_are_samples_of_one_prompt(method: str) -> None:
         (("Far. <rating>1</rating>", "Near. <rating>2</rating>", "?"), (0, "")),
     ],
 )
-def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(
-    replies: tuple[str, ...], preference: tuple[int, str]
-) -> None:
+def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(replies, preference):
     class Several:
         async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
             return Reply(replies[request.sample])
@@ -570,9 +568,7 @@ class _Models:
         ({"a": None, "b": "no", "c": None}, "abc", None),
     ],
 )
-def test_models_are_asked_in_turn_until_two_in_a_row_agree(
-    replies: dict[str, str | None], asked: str, verdict: float | None
-) -> None:
+def test_models_are_asked_in_turn_until_two_in_a_row_agree(replies, asked, verdict):
     """Rules that refuse the answer come first, so that the first no is the second in a row; a plan counts all."""
     gateway = _Models(**replies)
     model, *others = replies

@@ -130,9 +130,7 @@ def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, re
 @pytest.mark.parametrize(
     ("returned", "reason"), [(None, "the judge gave no labels"), ([1], "gave 1 label for 2 nuggets")]
 )
-def test_without_a_label_for_each_a_question_is_unscored(
-    loop: BackgroundEventLoop, returned: object, reason: str
-) -> None:
+def test_without_a_label_for_each_a_question_is_unscored(loop, returned, reason):
     with pytest.raises(Unscored, match=reason):
         _own(loop, returned)
 

@@ -61,9 +61,7 @@ def test_anything_else_is_an_error(loop: BackgroundEventLoop, returned: object) 
     ("returned", "verdict"),
     [(False, (0.0, "")), ((True, "All is there."), (1.0, "All is there.")), ([0.5, "Half."], (0.5, "Half."))],
 )
-def test_a_verdict_on_a_context_may_be_explained(
-    loop: BackgroundEventLoop, returned: object, verdict: object
-) -> None:
+def test_a_verdict_on_a_context_may_be_explained(loop, returned, verdict):
     judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
     assert loop.run(judge.ask(ENOUGH, "How far?", ["5 km"])) == verdict
 
@@ -163,9 +161,7 @@ def test_a_judge_that_grades_is_a_comparator(loop: BackgroundEventLoop) -> None:
 
 
 @pytest.mark.parametrize("returned", [2, 3, 4, 5, -0.25, 1.01])
-def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(
-    loop: BackgroundEventLoop, returned: float
-) -> None:
+def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(loop, returned):
     judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
     with pytest.raises(CallableError) as caught:
         loop.run(judge.ask(GRADE, "How far?", ["5 km"], "five"))

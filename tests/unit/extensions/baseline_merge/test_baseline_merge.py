@@ -117,13 +117,7 @@ def test_git_merges_two_branches_by_it(tmp_path: Path, monkeypatch: pytest.Monke
         ("rageval_baseline.json text eol=lf merge=rageval-baseline\n", ""),
     ],
 )
-def test_in_a_folder_of_a_repository_the_line_is_at_its_root(
-    given: str,
-    changed: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_in_a_folder_of_a_repository_the_line_is_at_its_root(given, changed, tmp_path, monkeypatch, capsys):
     """It then applies to a baseline above the folder too; what `rageval init` has written is enough."""
     subprocess.run(["git", "init", str(tmp_path)], check=True, capture_output=True)  # noqa: S607
     folder = tmp_path / "services" / "bot"

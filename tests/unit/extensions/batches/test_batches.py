@@ -158,9 +158,7 @@ def test_a_batch_whose_creation_was_not_confirmed_is_found(runs: Runs, server: B
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3])
-def test_a_process_that_dies_makes_no_second_batch(
-    runs: Runs, server: BatchServer, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_dies_makes_no_second_batch(runs, server, calls, monkeypatch):
     once, done = batch_api.BatchAPI._call_once, []
 
     async def dies(*args: Any) -> Any:
@@ -222,9 +220,7 @@ def test_each_server_and_model_has_a_batch_of_its_own(runs: Runs, server: BatchS
 
 
 @pytest.mark.slow
-def test_a_batch_has_no_more_than_the_server_takes(
-    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_has_no_more_than_the_server_takes(runs, server, monkeypatch):
     monkeypatch.setattr(batch_api, "MAX_REQUESTS", 3)
     runs.submit(*map(_request, range(7)))
     assert [len(lines) for lines in server.uploads] == [3, 3, 1]
@@ -234,9 +230,7 @@ def test_a_batch_has_no_more_than_the_server_takes(
 
 
 @pytest.mark.parametrize("errors", ["live", "unscored"])
-def test_a_request_that_failed_is_asked_live_or_left_unscored(
-    runs: Runs, server: BatchServer, errors: Any
-) -> None:
+def test_a_request_that_failed_is_asked_live_or_left_unscored(runs, server, errors):
     one, two = _request("one"), _request("two")
     server.refuse = lambda body: (
         (500, {"message": "broken"}) if body["messages"][0]["content"] == "two" else None
@@ -257,9 +251,7 @@ def test_a_request_that_failed_is_asked_live_or_left_unscored(
 
 
 @pytest.mark.parametrize("errors", ["live", "unscored"])
-def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
-    runs: Runs, server: BatchServer, errors: Any
-) -> None:
+def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(runs, server, errors):
     async def work(gateway: Gateway) -> Any:
         asking = asyncio.gather(gateway.get_reply(runs.remote, _request("new")), return_exceptions=True)
         return (await asking)[0], dict(gateway.usage.remarks)
@@ -274,9 +266,7 @@ def test_what_no_stage_asked_for_is_asked_live_or_left_unscored(
         assert not server.live
 
 
-def test_a_failure_is_forgotten_after_a_day(
-    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_is_forgotten_after_a_day(runs, server, monkeypatch):
     server.refuse = lambda _: (500, {"message": "broken"})
     runs.submit(_request("one"))
     runs.collect()
@@ -300,9 +290,7 @@ def test_an_expired_request_is_sent_in_a_second_batch_and_no_third(runs: Runs, s
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])
-def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(
-    runs: Runs, server: BatchServer, end: str
-) -> None:
+def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(runs, server, end):
     server.ends[1] = end
     runs.submit(_request("one"))
     [batch] = runs.collect()
@@ -313,9 +301,7 @@ def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(
     assert _texts(runs.ask(_request("one"))) == ["re: one"]
 
 
-def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_batch(
-    runs: Runs, server: BatchServer
-) -> None:
+def test_a_parameter_that_the_model_refuses_is_left_out_of_the_next_batch(runs, server):
     def refuse(body: dict[str, Any]) -> Any:
         words = {"message": "Unsupported value: 'temperature'", "param": "temperature"}
         return (400, words) if "temperature" in body else None
@@ -341,9 +327,7 @@ def test_a_refusal_that_no_parameter_explains_is_a_failure(runs: Runs, server: B
     assert "status 400: the prompt is too long" in str(error)
 
 
-def test_a_line_that_is_not_a_reply_is_a_failure(
-    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_is_not_a_reply_is_a_failure(runs, server, monkeypatch):
     """A line without a completion fails only its own request; invalid lines and lines of other requests are ignored."""
     one, two = _request("one"), _request("two")
     runs.submit(one, two)
@@ -373,9 +357,7 @@ def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, 
     assert (batch.replies, len(batch.failures)) == (1, 1)
 
 
-def test_cached_replies_count_once_if_a_process_dies_while_collecting(
-    runs: Runs, server: BatchServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_replies_count_once_if_a_process_dies_while_collecting(runs, server, monkeypatch):
     runs.submit(*map(_request, range(5)))
     write = module.Batches._write
 
@@ -428,9 +410,7 @@ def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None
     assert len(runs.submit(_request("four"), _request("five"), **{**options, "run": "another"}).made) == 1
 
 
-def test_a_reply_without_token_counts_costs_the_most_possible(
-    runs: Runs, server: BatchServer, tmp_path: Path
-) -> None:
+def test_a_reply_without_token_counts_costs_the_most_possible(runs, server, tmp_path):
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
     options: dict[str, Any] = {"prices": prices, "limits": Limits(max_cost=1.0)}

@@ -249,18 +249,14 @@ def test_commits_between_which_nothing_is_lost_are_a_clear_error(repository: Rep
         (["--score"], "--score: expected one argument"),
     ],
 )
-def test_wrong_arguments_are_a_usage_error(
-    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_arguments_are_a_usage_error(arguments, problem, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["bisect", *arguments])
     assert ended.value.code == 2
     assert problem in capsys.readouterr().err
 
 
-def test_commits_that_are_no_range_are_a_clear_error(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commits_that_are_no_range_are_a_clear_error(repository, monkeypatch, capsys):
     first = repository.commit("start")
     last = repository.commit("last", other="")
     for arguments, problem in (
@@ -298,9 +294,7 @@ def test_ctrl_c_removes_the_worktree(repository: Repository) -> None:
     assert not list(started.iterdir())
 
 
-def test_an_editable_installation_is_replaced_by_the_worktree(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_editable_installation_is_replaced_by_the_worktree(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "inherited")
     monkeypatch.setattr(sys, "path", ["", str(tmp_path / "src"), str(tmp_path.parent), sys.prefix])
     assert _environment(tmp_path)["PYTHONPATH"].split(os.pathsep) == [str(Path("{}", "src")), "inherited"]

@@ -1,7 +1,5 @@
 """How far cited passages support the statements of an answer, on numbers that a reader can check."""
 
-from pathlib import Path
-
 import pytest
 
 from pytest_rageval.answers.judge.user_judge import adapt_judge
@@ -122,9 +120,7 @@ def test_citations_count_in_the_order_of_the_prompt(world: World) -> None:
         ("It makes pumps [9].", 0.0, 0.0),
     ],
 )
-def test_answers_that_cite_nothing_ask_nothing(
-    world: World, answer: str, precision: float | str, recall: float | str
-) -> None:
+def test_answers_that_cite_nothing_ask_nothing(world, answer, precision, recall):
     world.cited["p1|p2|p3"] = answer
     for part, expected in {"precision": precision, "recall": recall}.items():
         [outcome] = world.evaluate(f"support.{part}@3", EXAMPLE)
@@ -186,9 +182,7 @@ def test_a_judge_without_the_method_is_told_what_needs_it(loop: BackgroundEventL
         (("precision", "recall", "alce_recall", "alce_precision"), 5 + 1 + 5),
     ],
 )
-def test_a_plan_counts_the_requests(
-    llm: LLMServer, tmp_path: Path, parts: tuple[str, ...], judged: int
-) -> None:
+def test_a_plan_counts_the_requests(llm, tmp_path, parts, judged):
     session = Session(Settings(model="m", judge_model="j", base_url=llm.url, cache_dir=tmp_path, plan=True))
     components = Components(
         lambda _query, _k: [{"text": f"passage {n}"} for n in range(5)],

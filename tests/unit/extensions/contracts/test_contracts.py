@@ -228,9 +228,7 @@ def test_the_fields_survive_a_file(tmp_path: Any) -> None:
         ({"a": None}, "a", None, ""),
     ],
 )
-def test_a_contract_is_kept_or_broken(
-    world: World, ranks: dict[str, int], found: str, value: float, remark: str
-) -> None:
+def test_a_contract_is_kept_or_broken(world, ranks, found, value, remark):
     _found(world, *map(_of, found))
     example = _example(gold=[{"id": name, "max_rank": rank} for name, rank in ranks.items()])
     [outcome] = world.evaluate("contract@3", example)

@@ -41,9 +41,7 @@ def propose(llm: LLMServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return run
 
 
-def test_what_is_like_the_gold_and_does_not_answer_is_proposed(
-    propose: Callable[..., int], llm: LLMServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_like_the_gold_and_does_not_answer_is_proposed(propose, llm, capsys):
     assert propose(RECORDS) == 0
     out = capsys.readouterr().out
     assert out.startswith("out.jsonl: 1 negative for review, of 2 passages like the gold\n2 replies: ")
@@ -54,9 +52,7 @@ def test_what_is_like_the_gold_and_does_not_answer_is_proposed(
     assert not any("within thirty" in prompt for prompt in llm.prompts)
 
 
-def test_nothing_is_proposed_twice_or_written_over(
-    propose: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_proposed_twice_or_written_over(propose, capsys):
     known = RECORDS[0] | {"negatives": [{"id": "old"}]}
     assert propose([known]) == 1
     assert capsys.readouterr().out.startswith("No negatives were proposed, of 1 passage like the gold")

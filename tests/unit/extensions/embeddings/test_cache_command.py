@@ -97,9 +97,7 @@ def test_prune_makes_the_file_smaller(rageval: Run, tmp_path: Path) -> None:
         "UPDATE embeddings SET key = x'80' WHERE key = 'k2'",
     ],
 )
-def test_verify_finds_and_deletes_damaged_ones(
-    rageval: Run, tmp_path: Path, embeddings: Callable[[str], None], damage: str
-) -> None:
+def test_verify_finds_and_deletes_damaged_ones(rageval, tmp_path, embeddings, damage):
     assert rageval("verify") == Done(0, f"{FILE}: 4 good embeddings, 0 damaged entries\n", "")
     embeddings(damage)
     assert "1 damaged embedding not counted" in rageval("info").err
@@ -112,9 +110,7 @@ def test_verify_finds_and_deletes_damaged_ones(
 
 
 @pytest.mark.parametrize("how", ["no database", "other columns"])
-def test_a_file_that_cannot_be_used_is_reported(
-    rageval: Run, cache: CacheFolder, embeddings: Callable[[str], None], tmp_path: Path, how: str
-) -> None:
+def test_a_file_that_cannot_be_used_is_reported(rageval, cache, embeddings, tmp_path, how):
     if how == "no database":
         (tmp_path / FILE).write_bytes(b"x" * 5000)
     else:

@@ -103,9 +103,7 @@ def test_an_item_without_text_is_refused_before_it_is_encoded() -> None:
     ],
     ids=["long", "not a number", "two dimensions", "matrices"],
 )
-def test_vectors_of_which_the_product_is_no_cosine_are_refused(
-    vectors: dict[str, Sequence[float]], message: str
-) -> None:
+def test_vectors_of_which_the_product_is_no_cosine_are_refused(vectors, message):
     """Vectors that are not of length 1, finite and of one shape are an error: the product would be no cosine."""
     with pytest.raises(InputError, match=f"The encoder Table gave {message}"):
         DenseRetriever(["a", "b"], encoder=Table(vectors))

@@ -71,9 +71,7 @@ class _Model:
         ({"query_prompt": ""}, ["cat", "cat", "cat"]),
     ],
 )
-def test_questions_and_passages_have_prompts(
-    monkeypatch: pytest.MonkeyPatch, prompts: dict[str, str], expected: list[str]
-) -> None:
+def test_questions_and_passages_have_prompts(monkeypatch, prompts, expected):
     """Given prompts override the model's; questions, passages and sentences are cached separately in memory."""
     monkeypatch.setattr(module, "_load_model", lambda *_: _Model())
     encoder = SentenceEncoder("m", **prompts)

@@ -48,9 +48,7 @@ def _run(retriever: Callable[[str, int], object], query: str = "10", k: int = 2)
     return list(getattr(result, "documents", result))
 
 
-def test_hyde_searches_with_the_passage_alone(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
-) -> None:
+def test_hyde_searches_with_the_passage_alone(llm, ask, search):
     llm.model = lambda _: " perhaps 92\n"
     assert _ids(_run(HyDERetriever(search, ask()))) == ["d90", "d100"]
     assert search.asked == [("perhaps 92", 2)]
@@ -66,18 +64,14 @@ def test_what_hyde_writes_is_encoded_as_a_passage(llm: LLMServer, ask: Callable[
     assert _ids(_run(HyDERetriever(search, ask()), k=1)) == ["d40"]
 
 
-def test_feedback_joins_question_knowledge_and_first_passages(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
-) -> None:
+def test_feedback_joins_question_knowledge_and_first_passages(llm, ask, search):
     llm.model = lambda _: "I know 100"
     documents = _run(FeedbackRetriever(search, ask(), passages=2), "11", 3)
     assert search.asked == [("11", 2), ("11 [SEP] I know 100 [SEP] 10 [SEP] 20", 3)]
     assert _ids(documents) == _ids(DenseRetriever(CORPUS, encoder=Planar())("11 100 10 20", 3))
 
 
-def test_rewriting_searches_with_the_better_query_and_answers_it(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
-) -> None:
+def test_rewriting_searches_with_the_better_query_and_answers_it(llm, ask, search):
     llm.model = lambda _: '1. "about 92"\nIt is nearer.'
     retrieval = asyncio.run(RewriteRetriever(search, ask(), passages=2, temperature=0.3)("11", 3))
     assert search.asked == [("11", 2), ("about 92", 3)]
@@ -106,9 +100,7 @@ def test_hyde_may_be_zero_shot(llm: LLMServer, ask: Callable[..., LLM], search: 
     assert llm.requests[0]["temperature"] == 0.3
 
 
-def test_hyde_and_feedback_share_what_the_model_wrote(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
-) -> None:
+def test_hyde_and_feedback_share_what_the_model_wrote(llm, ask, search):
     client = ask()
     _run(HyDERetriever(search, client))
     _run(FeedbackRetriever(search, client))
@@ -130,9 +122,7 @@ def test_fusion_by_hand(llm: LLMServer, ask: Callable[..., LLM], search: Recorde
     assert search.asked == [("11", 3), ("22", 3), ("33", 3)]
 
 
-def test_fusion_asks_for_n_queries_that_differ(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
-) -> None:
+def test_fusion_asks_for_n_queries_that_differ(llm, ask, search):
     """Fusion requests n queries at temperature 0.7, so that they differ."""
     _run(FusionRetriever(search, ask(), n=3))
     assert llm.prompts == [DEFAULT_PROMPTS.search_queries("10", 3)]
@@ -154,9 +144,7 @@ def test_fusion_asks_for_n_queries_that_differ(
         ("...\n---\n20", ["20"]),
     ],
 )
-def test_queries_are_read_from_lines(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, reply: str, queries: list[str]
-) -> None:
+def test_queries_are_read_from_lines(llm, ask, search, reply, queries):
     """Queries are parsed without introduction, numbers, bullets and quotes; at most n, each once.
 
     The question is always the first query.
@@ -166,9 +154,7 @@ def test_queries_are_read_from_lines(
     assert search.asked == [(query, 7) for query in ["10", *queries]]
 
 
-def test_the_first_of_more_are_those_of_fewer(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
-) -> None:
+def test_the_first_of_more_are_those_of_fewer(llm, ask, search):
     """The fused ranking does not depend on k, up to the depth."""
     llm.model = lambda _: "93\n2. 46\n3. 171"
     retriever = FusionRetriever(search, ask())
@@ -177,9 +163,7 @@ def test_the_first_of_more_are_those_of_fewer(
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
-def test_what_is_written_is_paid_once(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
-) -> None:
+def test_what_is_written_is_paid_once(llm, ask, search, technique):
     """The reply is requested once for all k, cached for the next run, and replayed without a server."""
     llm.model = lambda _: "93"
     rankings = [_run(technique(search, client), "10", k) for client in (ask(), ask()) for k in (3, 5)]
@@ -219,9 +203,7 @@ def test_no_query_in_the_lines_is_unscored(llm: LLMServer, ask: Callable[..., LL
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
-def test_a_plan_continues_with_documents_that_are_not_known_yet(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
-) -> None:
+def test_a_plan_continues_with_documents_that_are_not_known_yet(llm, ask, search, technique):
     client = ask("plan")
     documents = _run(technique(search, client), "10", 3)
     assert not llm.requests
@@ -233,18 +215,14 @@ def test_a_plan_continues_with_documents_that_are_not_known_yet(
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
-def test_a_plan_with_cached_replies_counts_exactly(
-    llm: LLMServer, ask: Callable[..., LLM], search: Recorded, technique: Callable[..., object]
-) -> None:
+def test_a_plan_with_cached_replies_counts_exactly(llm, ask, search, technique):
     llm.model = lambda _: "93"
     assert _run(technique(search, ask("plan")), "10", 3) != _run(technique(search, ask()), "10", 3)
     assert _run(technique(search, ask("plan")), "10", 3) == _run(technique(search, ask()), "10", 3)
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
-def test_any_sync_search_will_do(
-    llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
-) -> None:
+def test_any_sync_search_will_do(llm, ask, technique):
     llm.model = lambda _: "20"
     retriever = technique(lambda query, k: [{"id": 1, "text": f"{query}!"}][:k], ask(), max_tokens=None)
     assert _ids(_run(retriever, "10", 1)) == ["1"]
@@ -275,9 +253,7 @@ def test_a_fusion_of_nothing_is_refused(search: Recorded, options: dict[str, int
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
-def test_a_search_may_be_async_and_take_k_in_its_way(
-    llm: LLMServer, ask: Callable[..., LLM], technique: Callable[..., object]
-) -> None:
+def test_a_search_may_be_async_and_take_k_in_its_way(llm, ask, technique):
     llm.model = lambda _: "20"
 
     async def found(_query: str, *, top_k: int) -> list[Document]:

@@ -90,9 +90,7 @@ def asked(**fields: Any) -> dict[str, Any]:
         ({"answer_set": [["Tulsa"]]}, {"source": "p4", "start": 12, "end": 17}),
     ],
 )
-def test_what_has_one_place(
-    anchor: Anchor, tmp_path: Path, fields: dict[str, Any], gold: dict[str, Any]
-) -> None:
+def test_what_has_one_place(anchor, tmp_path, fields, gold):
     done = anchor([asked(**fields, tags={"topic": "x"}, source="kept")])
     assert done == Done(0, "out.jsonl: 1 example anchored\n", "")
     (record,) = read(tmp_path / "out.jsonl")

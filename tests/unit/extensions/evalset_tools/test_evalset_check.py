@@ -97,9 +97,7 @@ def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> No
         (other("q2", reference="Tea.", answers=[], gold=[]), {"no_gold": [["q2"]], "no_answers": [["q2"]]}),
     ],
 )
-def test_what_the_set_alone_shows(
-    check: Check, second: dict[str, Any], findings: dict[str, list[list[str]]]
-) -> None:
+def test_what_the_set_alone_shows(check, second, findings):
     """Each kind of finding that needs no corpus is reported; only errors make the exit status 1."""
     done = check([GOOD, second], "--json")
     assert kinds(done) == findings
@@ -164,9 +162,7 @@ FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md
         ({"id": "b.md", "text": "We sell tin."}, 'the corpus has another text there, "We sell tea."'),
     ],
 )
-def test_gold_in_a_folder_of_files(
-    check: Check, tmp_path: Path, gold: dict[str, Any], why: str | None
-) -> None:
+def test_gold_in_a_folder_of_files(check, tmp_path, gold, why):
     for name, text in FILES.items():
         (tmp_path / "docs").mkdir(exist_ok=True)
         (tmp_path / "docs" / name).write_text(text)
@@ -204,9 +200,7 @@ def test_an_id_among_others_that_are_there(check: Check) -> None:
         ),
     ],
 )
-def test_gold_is_looked_for_in_the_one_file_that_its_source_names(
-    check: Check, sources: list[str], why: str | None
-) -> None:
+def test_gold_is_looked_for_in_the_one_file_that_its_source_names(check, sources, why):
     """A source is looked up by its exact path, in any order of the files.
 
     If only its end matches the paths of two files or more, the source is ambiguous.
@@ -324,13 +318,7 @@ def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (("q", "1 0 d 1\n"), ["--field", "id=n"], "The format 'trec' takes no field map, and so no --field."),
     ],
 )  # fmt: skip
-def test_messages_name_what_can_be_typed(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    file: tuple[str, str],
-    arguments: list[str],
-    message: str,
-) -> None:
+def test_messages_name_what_can_be_typed(tmp_path, capsys, file, arguments, message):
     assert main(["evalset", "check", evalset_file(tmp_path, *file), *arguments]) == 2
     assert message in capsys.readouterr().err
 
@@ -342,13 +330,7 @@ def test_messages_name_what_can_be_typed(
         (None, "faq looks like no format of eval sets."),
     ],
 )
-def test_the_folder_one_is_in_has_its_name(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    queries: str | None,
-    message: str,
-) -> None:
+def test_the_folder_one_is_in_has_its_name(tmp_path, capsys, monkeypatch, queries, message):
     (tmp_path / "faq" / "qrels").mkdir(parents=True)
     if queries is not None:
         evalset_file(tmp_path / "faq", "queries.jsonl", queries)

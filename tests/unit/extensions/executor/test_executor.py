@@ -92,9 +92,7 @@ CONTEXT = Example(
         (executed.faulty, ["raise", "raise", "raise"]),
     ],
 )
-def test_answers_and_errors_are_those_of_a_thread(
-    loop: BackgroundEventLoop, pool: Executor, retriever: Any, questions: list[Example | str]
-) -> None:
+def test_answers_and_errors_are_those_of_a_thread(loop, pool, retriever, questions):
     in_thread = _plain(_ask(loop, adapt_retriever(retriever, loop), questions))
     in_processes = _plain(_ask(loop, retriever_in_executor(retriever, pool, loop), questions))
     assert in_processes == in_thread
@@ -153,9 +151,7 @@ def test_a_large_retriever_is_not_sent_with_each_chunk(loop: BackgroundEventLoop
         (executed.asynchronous, Here(), "rageval_retriever is async"),
     ],
 )
-def test_what_cannot_be_used_is_refused(
-    loop: BackgroundEventLoop, retriever: object, executor: object, message: str
-) -> None:
+def test_what_cannot_be_used_is_refused(loop, retriever, executor, message):
     with pytest.raises(InputError, match=message):
         retriever_in_executor(retriever, executor, loop)
 
@@ -166,9 +162,7 @@ def test_a_factory_that_fails_is_an_error_with_its_line(loop: BackgroundEventLoo
     assert "executed.py" in str(raised.value)
 
 
-def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(
-    loop: BackgroundEventLoop, pool: Executor
-) -> None:
+def test_a_result_that_cannot_be_pickled_is_the_error_of_its_question(loop, pool):
     results = _ask(loop, retriever_in_executor(executed.faulty, pool, loop), ["fine", "lock"])
     assert isinstance(results[0], Ranking)
     assert isinstance(results[1], QueryError)

@@ -65,9 +65,7 @@ def test_a_worse_third_day_is_an_alarm(monitor: Monitor, tmp_path: Path) -> None
     assert [score["verdict"] for score in scores] == ["pass", "pass", "fail"]
 
 
-def test_an_alarm_stays_until_a_new_reference_begins(
-    monitor: Monitor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_alarm_stays_until_a_new_reference_begins(monitor, capsys):
     for day, good in enumerate([40, 40, 0, 40, 40], 1):
         done = monitor(traces(day, good=good), day)
     assert (done.status, "ALARM" in done.out) == (1, True)
@@ -149,9 +147,7 @@ def test_another_judge_is_named_before_anything_is_paid(monitor: Monitor, llm: L
         ("suficient@5", "Did you mean sufficient?"),
     ],
 )
-def test_scores_that_traces_do_not_have_are_refused(
-    monitor: Monitor, llm: LLMServer, score: str, message: str
-) -> None:
+def test_scores_that_traces_do_not_have_are_refused(monitor, llm, score, message):
     done = monitor(traces(1), 1, score=score)
     assert (done.status, llm.prompts) == (2, [])
     assert message in done.err

@@ -108,9 +108,7 @@ def test_green_red_and_accepted(pytester: pytest.Pytester, gate: Gate, server: S
 
 
 @pytest.mark.slow
-def test_a_changed_request_is_named_and_compared(
-    pytester: pytest.Pytester, gate: Gate, server: SearchServer
-) -> None:
+def test_a_changed_request_is_named_and_compared(pytester, gate, server):
     """It may be what is tested: it does not make the baseline stale. The baseline has no secrets."""
     server.answer = lambda _, body: (200, {}, json.dumps(found(body["query"], body["k"])))
     body = '{"query": "{query}", "k": "{k}", "api_key": "12345678", "mode": "%s"}'
@@ -230,9 +228,7 @@ def test_a_retriever_that_fails_is_an_error(gate: Gate, server: SearchServer) ->
         (["--min", "0.5", "--retriever", "http:///x"], "cannot be used: expected a URL that begins with"),
     ],
 )
-def test_what_cannot_be_used_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
-) -> None:
+def test_what_cannot_be_used_is_an_error(tmp_path, capsys, arguments, problem):
     evalset = tmp_path / "q.jsonl"
     evalset.write_text("{}", encoding="utf-8")
     own = ["gate", str(evalset), "--score", "recall@1", "--retriever", "http://localhost/"]

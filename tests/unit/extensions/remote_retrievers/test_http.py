@@ -78,9 +78,7 @@ def test_filters_go_into_the_body(loop: BackgroundEventLoop, server: SearchServe
         loop.run(adapt_retriever(HTTPRetriever(server.url), loop).retrieve(example, 5))
 
 
-def test_secrets_are_sent_and_not_shown(
-    server: SearchServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_secrets_are_sent_and_not_shown(server, monkeypatch, caplog):
     monkeypatch.setenv("SEARCH_TOKEN", "tok-12345678")
     quoted = "tok-12345678, key-12345678, api-12345678"
     server.answer = lambda *_: (403, {"Location": f"/{quoted}"}, f"not allowed: {quoted}")

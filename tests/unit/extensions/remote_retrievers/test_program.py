@@ -54,9 +54,7 @@ def command(tmp_path: Path) -> list[str]:
     return [sys.executable, "search.py"]
 
 
-def test_one_program_answers_all_questions(
-    loop: BackgroundEventLoop, command: list[str], tmp_path: Path
-) -> None:
+def test_one_program_answers_all_questions(loop, command, tmp_path):
     retriever = adapt_retriever(CommandRetriever(command, cwd=tmp_path), loop)
     for query in ("a", "ü \ud83d\n"):
         assert loop.run(retriever.retrieve(query, 2)).ids == (f"{query}-0", f"{query}-1")
@@ -84,9 +82,7 @@ def test_one_program_answers_all_questions(
         ("other", ConnectionError, 'answers no question: {"id": 99, '),
     ],
 )
-def test_a_program_that_fails_fails_all_that_follow(
-    command: list[str], tmp_path: Path, query: str, kind: type[Exception], problem: str
-) -> None:
+def test_a_program_that_fails_fails_all_that_follow(command, tmp_path, query, kind, problem):
     retriever = CommandRetriever([command[0], "-u", *command[1:]], cwd=tmp_path, timeout=10, concurrency=2)
 
     async def ask() -> list[object]:

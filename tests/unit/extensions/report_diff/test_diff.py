@@ -43,9 +43,7 @@ SCORE = (
 )
 
 
-def test_a_drop_has_its_interval_its_p_value_and_its_questions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_drop_has_its_interval_its_p_value_and_its_questions(tmp_path, capsys):
     before = report(tmp_path / "a.json", entry("recall@3", BEFORE))
     after = report(tmp_path / "b.json", entry("recall@3", AFTER))
     assert main(["diff", before, after]) == 0
@@ -62,9 +60,7 @@ def test_a_drop_has_its_interval_its_p_value_and_its_questions(
     assert "lost in recall@3: q1, q3, q4, q5, q7, q8\n" in capsys.readouterr().out
 
 
-def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(tmp_path, capsys):
     """If the two reports are swapped, only the signs change, and lost questions become gained ones."""
     paths = [
         report(tmp_path / f"{n}.json", entry("ndcg@3", values)) for n, values in enumerate((BEFORE, AFTER))
@@ -81,9 +77,7 @@ def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(
     assert gain["lost"] == drop["gained"] == []
 
 
-def test_only_questions_with_two_scores_are_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_questions_with_two_scores_are_compared(tmp_path, capsys):
     before = report(
         tmp_path / "a.json",
         entry("recall@3", {"q1": 1.0, "q2": 0.5, "q3": None, "old": 1.0}),
@@ -109,9 +103,7 @@ def test_only_questions_with_two_scores_are_compared(
     assert f"note: only in {after}: recall@3 where topic='x' of test_r.py::test_found" in out
 
 
-def test_scores_without_a_common_question_have_no_difference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_without_a_common_question_have_no_difference(tmp_path, capsys):
     first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
     second = report(tmp_path / "b.json", entry("recall@3", {"q2": 0.0}))
     third = report(tmp_path / "c.json", entry("mrr@3", {"q2": 0.0}))
@@ -121,9 +113,7 @@ def test_scores_without_a_common_question_have_no_difference(
     assert f"{first} and {third} have no score in common." in capsys.readouterr().out
 
 
-def test_a_score_that_failed_in_a_report_is_not_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_score_that_failed_in_a_report_is_not_the_same(tmp_path, capsys):
     first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
     broken = {**entry("recall@3", {}), "verdict": "error", "reason": "it raised\nTimeoutError"}
     second, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
@@ -134,9 +124,7 @@ def test_a_score_that_failed_in_a_report_is_not_the_same(
     assert "rageval diff: 1 unclear of 1 score" in page.read_text(encoding="utf-8")
 
 
-def test_grades_and_embeddings_are_compared_on_their_scale(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_grades_and_embeddings_are_compared_on_their_scale(tmp_path, capsys):
     grades = ({"q1": 5.0, "q2": 1.0}, {"q1": 1.0, "q2": 1.0})
     cosines = ({"q1": 0.5, "q2": 0.25}, {"q1": 0.5 + 3e-7, "q2": 0.25})
     paths = [
@@ -175,9 +163,7 @@ def test_grades_and_embeddings_are_compared_on_their_scale(
         (SCORE % ("NaN", ""), "is not JSON: NaN is not a number"),
     ],
 )
-def test_a_file_that_is_no_report_is_named_with_the_reason(
-    text: str | None, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_no_report_is_named_with_the_reason(text, reason, tmp_path, capsys):
     good = report(tmp_path / "a.json", entry("recall@3", BEFORE))
     bad = tmp_path / "b.json"
     if text is not None:
@@ -190,9 +176,7 @@ def test_a_file_that_is_no_report_is_named_with_the_reason(
         assert "pytest --rageval-report b.json" in err
 
 
-def test_a_baseline_is_not_to_be_overwritten_with_a_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_baseline_is_not_to_be_overwritten_with_a_report(tmp_path, capsys):
     baseline = tmp_path / "rageval_baseline.json"
     baseline.write_text('{"schema": 1, "tests": {}}', encoding="utf-8")
     assert main(["diff", str(baseline), report(tmp_path / "a.json", entry("recall@3", BEFORE))]) == 2
@@ -255,9 +239,7 @@ def runs(tmp_path: Path) -> tuple[str, str]:
     return str(tmp_path / "a.json"), str(tmp_path / "b.json")
 
 
-def test_changed_questions_show_what_was_retrieved_and_answered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_questions_show_what_was_retrieved_and_answered(tmp_path, capsys):
     """With -v, changed questions show the passages and answers of the first and of the second report.
 
     Values of the baseline of the second report are not shown.
@@ -284,9 +266,7 @@ def test_changed_questions_show_what_was_retrieved_and_answered(
     assert "What is" not in capsys.readouterr().out
 
 
-def test_the_page_has_every_question_of_both_reports(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_has_every_question_of_both_reports(tmp_path, capsys):
     before, after = runs(tmp_path)
     page = tmp_path / "diff.html"
     assert main(["diff", before, after, "--html", str(page)]) == 0
@@ -369,9 +349,7 @@ def test_json_has_each_question(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (difference["n"], difference["same"], difference["left_out"]) == (1, 0, 3)
 
 
-def test_questions_with_the_same_id_and_another_text_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_questions_with_the_same_id_and_another_text_are_named(tmp_path, capsys):
     before, after = runs(tmp_path)
     document = json.loads(Path(after).read_text(encoding="utf-8"))
     document["tests"][0]["questions"][1]["question"] = "Something else?"
@@ -412,9 +390,7 @@ def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.C
     assert "<dd>dense</dd>" in text
 
 
-def test_a_system_of_one_report_is_compared_with_one_of_another(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_system_of_one_report_is_compared_with_one_of_another(tmp_path, capsys):
     first = systems(tmp_path / "a.json", ("bm25", "g1"))
     second = systems(tmp_path / "b.json", ("bm25 tuned", "g1"), lost="bm25 tuned")
     assert main(["diff", first, second, "--system", "bm25", "bm25 tuned", "--json"]) == 0

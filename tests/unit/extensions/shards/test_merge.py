@@ -35,9 +35,7 @@ def merge(*arguments: str) -> int:
     return main(["merge", *arguments])
 
 
-def test_what_passes_ends_with_0_and_a_drop_with_1(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_passes_ends_with_0_and_a_drop_with_1(shards, capsys):
     """`merge` exits with 0 if all thresholds pass and with 1 for a drop; it prints the table and writes the reports."""
     assert merge(*shards()) == 0
     assert "rageval: 1 of 1 threshold passed" in capsys.readouterr().out
@@ -60,16 +58,12 @@ def test_what_passes_ends_with_0_and_a_drop_with_1(
         (["nothing.json"], "nothing.json cannot be read"),
     ],
 )
-def test_what_cannot_be_used_ends_with_2(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], arguments: list[str], why: str
-) -> None:
+def test_what_cannot_be_used_ends_with_2(shards, capsys, arguments, why):
     assert merge(*shards(), *arguments) == 2
     assert why in capsys.readouterr().err
 
 
-def test_a_merge_accepts_a_drop_and_records_a_gain(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_merge_accepts_a_drop_and_records_a_gain(shards, capsys):
     lost = range(7)
     assert merge(*shards(*lost), "--report", "rageval.md") == 1
     command = "rageval merge 1-2.json 2-2.json --update-baseline"
@@ -95,9 +89,7 @@ def test_a_merge_accepts_a_drop_and_records_a_gain(
     assert "lock it in: rageval merge shard1.json shard2.json --update-baseline" in capsys.readouterr().out
 
 
-def test_a_drop_below_a_bound_needs_new_reports(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_drop_below_a_bound_needs_new_reports(shards, capsys):
     names = shards(*range(7))
     for name in names:
         report = json.loads(Path(name).read_text(encoding="utf-8"))
@@ -108,9 +100,7 @@ def test_a_drop_below_a_bound_needs_new_reports(
     assert "change min or max in the test, run the tests again, then\n  " in capsys.readouterr().out
 
 
-def test_options_may_be_named_as_in_tests(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_may_be_named_as_in_tests(shards, capsys):
     """`merge` accepts the pytest names of its options, which messages use."""
     assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--history=h.jsonl") == 1
     assert Path("out.md").exists()
@@ -119,9 +109,7 @@ def test_options_may_be_named_as_in_tests(
     assert "1.000 → 0.800" in capsys.readouterr().out
 
 
-def test_the_joined_run_is_a_line_of_the_history(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_joined_run_is_a_line_of_the_history(shards, capsys):
     history, report = Path("evals/history.jsonl"), Path("out.json")
     for lost in ((), (0, 1, 2, 3)):
         merge(*shards(*lost), "--history", str(history), "--report", str(report))
@@ -132,26 +120,20 @@ def test_the_joined_run_is_a_line_of_the_history(
     assert written == [run.line for run in read_history(history)]
 
 
-def test_a_sample_is_no_line_of_the_history(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sample_is_no_line_of_the_history(shards, capsys):
     assert merge(*shards(sample=0.5), "--history", "history.jsonl") == 0
     assert "only some of the questions" in capsys.readouterr().out
     assert not Path("history.jsonl").exists()
 
 
-def test_a_history_that_cannot_be_written_ends_with_2(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_history_that_cannot_be_written_ends_with_2(shards, capsys):
     Path("folder").mkdir()
     assert merge(*shards(), "--history", "folder", "--report", "out.md") == 2
     assert "The history folder cannot be written: " in capsys.readouterr().err
     assert not Path("out.md").exists()
 
 
-def test_a_damaged_history_gets_the_run(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_history_gets_the_run(shards, capsys):
     Path("history.jsonl").write_text("<<<<<<< ours\n", encoding="utf-8")
     assert merge(*shards(), "--history", "history.jsonl", "--report", "out.json") == 0
     assert "history.jsonl, line 1" in capsys.readouterr().err
@@ -159,18 +141,14 @@ def test_a_damaged_history_gets_the_run(
     assert "history" not in json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-def test_a_baseline_that_was_named_has_to_be_there(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_baseline_that_was_named_has_to_be_there(shards, capsys):
     assert merge(*shards(), "--baseline", "nowhere.json") == 1
     printed = capsys.readouterr().out
     assert "nowhere.json cannot be read: there is no such file" in printed
     assert "rageval: 1 of 1 threshold in error" in printed
 
 
-def test_an_update_is_refused_on_a_build_server(
-    shards: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_update_is_refused_on_a_build_server(shards, monkeypatch, capsys):
     monkeypatch.setenv("CI", "true")
     names = shards(0, 1, 2, 3)
     before = Path("rageval_baseline.json").read_bytes()
@@ -184,9 +162,7 @@ def test_an_update_is_refused_on_a_build_server(
     assert json.loads(Path("rageval_baseline.json").read_text(encoding="utf-8"))["anchors"].keys() == {NODEID}
 
 
-def test_a_sample_updates_nothing(
-    shards: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sample_updates_nothing(shards, capsys):
     names = shards(sample=0.5)
     assert merge(*names) == 0
     assert " of 20, sample 0.5)" in capsys.readouterr().out
@@ -195,9 +171,7 @@ def test_a_sample_updates_nothing(
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"schema": 1}', '{"schema": 2, "tests": []}'])
-def test_a_file_that_is_no_report_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_a_file_that_is_no_report_is_refused(tmp_path, capsys, text):
     path = tmp_path / "odd.json"
     path.write_text(text, encoding="utf-8")
     assert merge(str(path)) == 2

@@ -44,9 +44,7 @@ def four(settings: Settings, tmp_path: Path) -> Callable[..., list[Shard]]:
     return run
 
 
-def test_a_regression_that_no_shard_can_show_fails_after_the_merge(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
-) -> None:
+def test_a_regression_that_no_shard_can_show_fails_after_the_merge(four, settings, tmp_path):
     """Six of 20 questions are lost, too few in each shard to be significant, but the merged test fails."""
     write_baseline(settings, tmp_path, [EVALS, DROP], components())
     lost = (0, 1, 2, 3, 4, 5)
@@ -106,9 +104,7 @@ def test_a_shard_that_is_there_twice_is_an_error(four: Callable[..., list[Shard]
         MergedRun([*shards, again])
 
 
-def test_shards_of_another_number_do_not_join(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
-) -> None:
+def test_shards_of_another_number_do_not_join(four, settings, tmp_path):
     """Shards of different totals cannot be merged, because their questions overlap."""
     whole = shard_of(settings.replace(shard=(1, 1)), tmp_path, [EVALS, DROP], components())
     with pytest.raises(InputError, match="its questions would count twice"):
@@ -124,9 +120,7 @@ def test_shards_of_another_number_do_not_join(
         ({"sample": 0.9}, "differ in the settings: sample: 1.0 and 0.9"),
     ],
 )
-def test_other_settings_in_one_shard_are_an_error(
-    four: Callable[..., list[Shard]], changes: dict[str, Any], problem: str
-) -> None:
+def test_other_settings_in_one_shard_are_an_error(four, changes, problem):
     shards = four()
     shards[2] = four(**changes)[2]
     with pytest.raises(InputError) as error:
@@ -135,9 +129,7 @@ def test_other_settings_in_one_shard_are_an_error(
     assert "shard 1/4 (1-4.json) and shard 3/4 (3-4.json)" in str(error.value)
 
 
-def test_another_version_in_one_shard_is_an_error(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
-) -> None:
+def test_another_version_in_one_shard_is_an_error(four, settings, tmp_path):
     shards = four()
     shards[1] = shard_of(
         settings.replace(shard=(2, 4)), tmp_path, [EVALS, DROP], components(), package="0.0.1"
@@ -157,13 +149,7 @@ def test_another_version_in_one_shard_is_an_error(
     ],
     ids=["eval set", "thresholds"],
 )
-def test_another_eval_set_or_bound_in_one_shard_is_an_error(
-    four: Callable[..., list[Shard]],
-    settings: Settings,
-    tmp_path: Path,
-    marks: tuple[Mark, ...],
-    problem: str,
-) -> None:
+def test_another_eval_set_or_bound_in_one_shard_is_an_error(four, settings, tmp_path, marks, problem):
     shards = four()
     shards[3] = four(marks=marks)[3]
     with pytest.raises(InputError) as error:
@@ -171,9 +157,7 @@ def test_another_eval_set_or_bound_in_one_shard_is_an_error(
     assert problem in str(error.value)
 
 
-def test_another_generator_in_one_shard_is_an_error(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
-) -> None:
+def test_another_generator_in_one_shard_is_an_error(four, settings, tmp_path):
     """Shards whose generators differ, as if a job ran another version of the application, cannot be merged."""
     marks = (EVALS, threshold("answer.correct@1", min=0.0))
 
@@ -221,9 +205,7 @@ def test_a_report_that_was_cut_is_refused(four: Callable[..., list[Shard]]) -> N
         MergedRun([many])
 
 
-def test_what_no_shard_wrote_is_refused(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
-) -> None:
+def test_what_no_shard_wrote_is_refused(four, settings, tmp_path):
     """A report with foreign objects raises InputError; only data classes of the package are created from it."""
     shards = four()
     part = shards[1].tests[NODEID]["shard"]
@@ -242,9 +224,7 @@ def test_what_no_shard_wrote_is_refused(
         evaluate_merged(shards, settings, tmp_path)
 
 
-def test_an_error_in_one_shard_is_an_error_of_the_test(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
-) -> None:
+def test_an_error_in_one_shard_is_an_error_of_the_test(four, settings, tmp_path):
     """An error in one shard makes the merged test an error, since the other shards have only part of the questions."""
     shards = four()
     broken = replace(components(), retriever="no retriever")
@@ -255,9 +235,7 @@ def test_an_error_in_one_shard_is_an_error_of_the_test(
     assert entry["message"].startswith("shard 3/4: ")
 
 
-def test_a_test_that_a_stopped_shard_did_not_run_is_an_error(
-    four: Callable[..., list[Shard]], settings: Settings, tmp_path: Path
-) -> None:
+def test_a_test_that_a_stopped_shard_did_not_run_is_an_error(four, settings, tmp_path):
     shards = four()
     document = {**shards[1].document, "tests": [], "stopped": True}
     document["shard"] = {**document["shard"], "ran": []}
@@ -378,9 +356,7 @@ def test_scores_of_used_passages_are_those_of_the_whole_set(settings: Settings, 
     assert not {"order", "common"} & covered.keys()
 
 
-def test_a_judge_with_constant_verdicts_is_reported_after_the_merge(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_a_judge_with_constant_verdicts_is_reported_after_the_merge(settings, tmp_path):
     """The warning about constant verdicts uses the verdicts of all shards, since one shard has too few."""
     answers = evalset_of(40, answers=("a",))
     marks = [Mark("rageval_evalset", (answers,)), threshold("answer.correct@1", min=0.0)]

@@ -199,9 +199,7 @@ def test_the_stages_of_langchain(langchain: SimpleNamespace, ask: Callable[..., 
     assert _stages(ask(langchain.Word())) is None
 
 
-def test_a_part_that_is_not_called_is_no_stage(
-    langchain: SimpleNamespace, ask: Callable[..., Ranking]
-) -> None:
+def test_a_part_that_is_not_called_is_no_stage(langchain, ask):
     compressed = langchain.compression(langchain.Word(), langchain.Reverse())
     assert _stages(ask(compressed, "unknown word")) == {"Word": ""}
     ranking = ask(langchain.Closed(retrievers=[langchain.Word(), langchain.Word()]))
@@ -209,9 +207,7 @@ def test_a_part_that_is_not_called_is_no_stage(
 
 
 @pytest.mark.parametrize("use_async", [False, True])
-def test_the_stages_of_llama_index(
-    llama_index: SimpleNamespace, ask: Callable[..., Ranking], *, use_async: bool
-) -> None:
+def test_the_stages_of_llama_index(llama_index, ask, *, use_async):
     fusion = llama_index.fusion(use_async=use_async)
     searches = {"Word": "ab", "Word #2": "bc", "QueryFusionRetriever": "abc"}
     assert _stages(ask(fusion)) == searches
@@ -232,9 +228,7 @@ def test_the_stages_of_haystack(haystack: SimpleNamespace, ask: Callable[..., Ra
     assert ask(haystack.pipeline(bm25=haystack.bm25())).stages is None
 
 
-def test_questions_at_the_same_time_are_not_mixed(
-    langchain: SimpleNamespace, loop: BackgroundEventLoop
-) -> None:
+def test_questions_at_the_same_time_are_not_mixed(langchain, loop):
     hybrid = langchain.ensemble(langchain.Word(), langchain.Word(at=1, name="last word"))
     before = dict(vars(hybrid))
     retriever = adapt_retriever(hybrid, loop, Registry().adapters)

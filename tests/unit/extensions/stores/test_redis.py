@@ -128,9 +128,7 @@ def test_what_the_client_refuses_is_one_error(query: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["READONLY", "MASTERDOWN", "MISCONF"])
-def test_a_server_that_does_not_write_now_is_away(
-    free: RedisServer, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_does_not_write_now_is_away(free, code, tmp_path, monkeypatch):
     """A failover and a full disk end: the error is StoreAwayError, until the server writes again."""
     _without_patience(monkeypatch)
     store, client = _store(free), free.client()

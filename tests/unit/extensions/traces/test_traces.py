@@ -411,9 +411,7 @@ def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
         ("id,question\n1\n", r"spans\.jsonl line 1 is not JSON"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named_with_what_was_found(
-    content: str, message: str, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_read_is_named_with_what_was_found(content, message, tmp_path):
     """The error for an invalid file names the file, the place, the keys and the valid formats."""
     (tmp_path / "spans.jsonl").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
@@ -460,9 +458,7 @@ def test_an_export_given_as_an_eval_set_is_an_error_with_a_remedy(path: Path) ->
 
 
 @pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)
-def test_a_data_set_given_as_an_eval_set_is_an_error_with_a_remedy(
-    item: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_data_set_given_as_an_eval_set_is_an_error_with_a_remedy(item, tmp_path):
     (tmp_path / "items.jsonl").write_text(lines([item]), encoding="utf-8")
     with pytest.raises(InputError, match=way_out(r'items\.jsonl line 1: "question" is missing')):
         load(tmp_path / "items.jsonl")
@@ -520,9 +516,7 @@ def test_goldens_of_deepeval_keep_what_they_have(name: str, tmp_path: Path) -> N
         ({"input": QUESTION, "gold": ["d1"], "answers": None}, {"item_gold": ["d1"]}),
     ],
 )
-def test_what_is_not_read_of_an_item_is_kept(
-    item: dict[str, Any], expected: dict[str, Any], tmp_path: Path
-) -> None:
+def test_what_is_not_read_of_an_item_is_kept(item, expected, tmp_path):
     """Values under other keys are kept, beside the fields of an example."""
     record = only(tmp_path, [{"id": "i1", **item}]).record()
     assert record == {"id": "i1", "question": QUESTION, **expected}
@@ -538,9 +532,7 @@ def test_test_cases_of_promptfoo_are_no_traces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("identifier", "expected"), [(101.0, "101"), ("None", None), (True, None), (7, "7")])
-def test_ids_of_retrieved_passages_are_read_by_the_rule_for_ids(
-    identifier: Any, expected: str | None, tmp_path: Path
-) -> None:
+def test_ids_of_retrieved_passages_are_read_by_the_rule_for_ids(identifier, expected, tmp_path):
     """A float of an integer is the integer, and a printed missing value is missing."""
     item = {"id": "i1", "question": QUESTION, "retrieved": [{"id": identifier, "text": "The bath."}]}
     assert ids(only(tmp_path, [item])) == [expected]

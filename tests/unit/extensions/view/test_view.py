@@ -253,13 +253,7 @@ def test_only_unclear_labels_are_no_labels(tmp_path: Path) -> None:
         (("report.json", "--port", "99999"), "is not a port"),
     ],
 )
-def test_what_cannot_be_served_is_an_error(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    says: str,
-) -> None:
+def test_what_cannot_be_served_is_an_error(tmp_path, monkeypatch, capsys, arguments, says):
     monkeypatch.chdir(tmp_path)
     try:
         status: object = main(["view", *arguments])

@@ -100,9 +100,7 @@ def test_one_of_three_factors_matters_and_nothing_is_written(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_run_pays_only_for_passages_that_no_run_before_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_pays_only_for_passages_that_no_run_before_had(tmp_path, monkeypatch):
     """Four runs, in two of which 15 of 60 questions get other passages."""
     conftest = """
         import pytest
@@ -186,9 +184,7 @@ def test_a_score_that_a_run_lacks_is_named_with_the_reason(tmp_path: Path) -> No
         (("--rageval", "factors_before=all"), "400 e5 True"),
     ],
 )
-def test_an_ordinary_run_has_the_values_after(
-    pytester: pytest.Pytester, option: tuple[str, ...], expected: str
-) -> None:
+def test_an_ordinary_run_has_the_values_after(pytester, option, expected):
     write(pytester.path, test="def test_it(rageval_factor):\n    print(*rageval_factor.values())\n")
     result = pytester.runpytest_inprocess("-s", *option)
     result.assert_outcomes(passed=1)
@@ -217,9 +213,7 @@ def test_an_ordinary_run_has_the_values_after(
         (CONFTEST.replace("(400, 800)", "400"), (), "chunk_size is 400, and must be two values"),
     ],
 )
-def test_a_mistake_is_an_error_of_each_test_with_the_fixture(
-    pytester: pytest.Pytester, conftest: str, option: tuple[str, ...], expected: str
-) -> None:
+def test_a_mistake_is_an_error_of_each_test_with_the_fixture(pytester, conftest, option, expected):
     write(pytester.path, conftest)
     result = pytester.runpytest_inprocess(*option)
     result.assert_outcomes(errors=1)

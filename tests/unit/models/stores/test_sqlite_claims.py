@@ -212,9 +212,7 @@ def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, ki
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("shift", [86_400.0, 20.0, -20.0, -86_400.0])
-def test_a_claim_owner_with_a_different_clock_counts_as_alive(
-    owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch, shift: float
-) -> None:
+def test_a_claim_owner_with_a_different_clock_counts_as_alive(owner, clock, monkeypatch, shift):
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):

@@ -225,9 +225,7 @@ def _file_replaced(folder: Path) -> None:
     "harm", [_folder_removed, _file_removed, _log_removed, _index_removed, _folder_moved, _file_replaced]
 )
 @pytest.mark.parametrize("use", ["read", "write", "close"])
-def test_a_deleted_file_is_created_again_with_all_its_entries(
-    databases: Open, tmp_path: Path, harm: Callable[[Path], None], use: str
-) -> None:
+def test_a_deleted_file_is_created_again_with_all_its_entries(databases, tmp_path, harm, use):
     folder = tmp_path / "cache"
     restored: list[None] = []
     database = Database(folder, restored=lambda: restored.append(None))
@@ -253,9 +251,7 @@ def test_a_deleted_file_is_created_again_with_all_its_entries(
 
 
 @pytest.mark.parametrize("harm", [_folder_removed, _file_removed])
-def test_a_late_renewal_does_not_restore_a_released_lease(
-    databases: Open, tmp_path: Path, harm: Callable[[Path], None]
-) -> None:
+def test_a_late_renewal_does_not_restore_a_released_lease(databases, tmp_path, harm):
     """If the file is removed, a lease that was released meanwhile is not restored, since nobody would release it."""
     first, second, third = databases(), databases(), databases()
     first.execute("INSERT INTO leases VALUES ('l', 'o', 1)")
@@ -272,9 +268,7 @@ def test_a_late_renewal_does_not_restore_a_released_lease(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", [_folder_removed, _file_removed, _log_removed])
-def test_processes_that_write_while_the_file_is_removed_lose_nothing(
-    start: Start, databases: Open, tmp_path: Path, harm: Callable[[Path], None]
-) -> None:
+def test_processes_that_write_while_the_file_is_removed_lose_nothing(start, databases, tmp_path, harm):
     code = f"""{PUT}
 import time
 database = Database(Path(sys.argv[1]))
@@ -328,9 +322,7 @@ database.close()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 4, 9, 20])
-def test_a_killed_process_loses_nothing_that_it_had_committed(
-    start: Start, databases: Open, tmp_path: Path, after: int
-) -> None:
+def test_a_killed_process_loses_nothing_that_it_had_committed(start, databases, tmp_path, after):
     code = f"""{PUT}
 database = Database(Path(sys.argv[1]))
 for number in range(1_000_000):

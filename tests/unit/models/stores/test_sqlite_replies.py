@@ -208,9 +208,7 @@ def test_a_changed_entry_is_refused(store: ReplyTable, tmp_path: Path, change: s
     ],
     ids=str,
 )
-def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(
-    store: ReplyTable, tmp_path: Path, row: tuple[object, ...]
-) -> None:
+def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(store, tmp_path, row):
     """An entry with values of wrong types counts as damaged even if its checksum matches.
 
     The checksum protects from accidents; forging one only leads to a new request.
@@ -239,9 +237,7 @@ def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", ["'x'", "CAST(x'ff' AS TEXT)"], ids=["changed", "not UTF-8"])
-def test_damaged_entries_do_not_keep_the_others_from_being_read(
-    store: ReplyTable, tmp_path: Path, text: str
-) -> None:
+def test_damaged_entries_do_not_keep_the_others_from_being_read(store, tmp_path, text):
     _put(store, Entry("good", REPLY), Entry("bad", REPLY), Entry("worse", REPLY))
     _planted(tmp_path / "cache", f"UPDATE replies SET text = {text} WHERE key = 'bad'")  # noqa: S608 - as above
     _planted(tmp_path / "cache", f"UPDATE replies SET model = {text} WHERE key = 'worse'")  # noqa: S608 - as above
