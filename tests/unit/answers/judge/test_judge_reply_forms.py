@@ -226,6 +226,82 @@ YES_NO: dict[str, float | None] = {
     '{"reason": "it quotes {"verdict": "yes"}': None,
     '{"reason": "it says "no" twice", "verdict": "yes"}': None,
     '{"reason": "the text ends ", "verdict": "yes", "x": " so", "verdict": "no"}': None,
+    # Sentences, headings, tags and objects around a verdict, and texts that only look like one
+    "no - the year differs": 0.0,
+    "Yes. The year\nmatches.": 1.0,
+    "No: 1962": 0.0,
+    "Yes\n\nThe answers agree.": 1.0,
+    "**Verdict:** No, the year differs.": 0.0,
+    "# Final answer: **YES**": 1.0,
+    "My verdict: no.": 0.0,
+    "The years differ.\n\nNo": 0.0,
+    "Sure! Here is my verdict:\n\n**Yes.**\n": 1.0,
+    "The years agree.\nVerdict: yes": 1.0,
+    "The years agree. Final answer: **yes**.": 1.0,
+    "No word of Tulsa is missing, and no year.\n\nConclusion: Yes": 1.0,
+    'The text says "Verdict: yes", which I ignore.\nVerdict: no': 0.0,
+    "No.\nThe years differ.\nVerdict: no": 0.0,
+    'Yes.\n```json\n{"year": 1962}\n```': 1.0,
+    'Yes.\n```json\n{"verdict": "yes"}\n```': 1.0,
+    '{"reason": "no year", "verdict": "Yes, it does."}': 1.0,
+    '{"Verdict": false}': 0.0,
+    '{"correct": true, "explanation": "no error"}': 1.0,
+    '```json\n{"answer": "NO"}\n```': 0.0,
+    'It is right.\n```\n{"verdict": "yes"}\n```\n': 1.0,
+    "Here is my verdict: **no**. The year differs.": 0.0,
+    "Here's my final verdict:\n\nNo\n\nThe years differ.": 0.0,
+    "Sure! Here is the answer: yes, it does.": 1.0,
+    "Certainly. My verdict is: no, the year differs.": 0.0,
+    "The years differ. So my verdict is no.": 0.0,
+    "The years agree. The final verdict is **Yes**.": 1.0,
+    "My final answer is yes": 1.0,
+    "Thus, the final answer is: \\boxed{yes}": 1.0,
+    "Final Answer: \\boxed{No}": 0.0,
+    "### Verdict\n**Yes**\n\n### Explanation\nBoth say 1962.": 1.0,
+    "**Verdict**\nNo\n\n**Reason:** no year": 0.0,
+    "I compared both.\n\n**Verdict:** Yes\n\n**Explanation:** Both say 1962, and no more.": 1.0,
+    "Verdict - no": 0.0,
+    "verdict = YES": 1.0,
+    "Both say 1962.\n<answer>yes</answer>": 1.0,
+    'Here is my verdict: {"verdict": "yes"}': 1.0,
+    'Sure!\n{"verdict": "no", "reason": "the year"}': 0.0,
+    '{"verdict": "no"}\n\nThe years differ.': 0.0,
+    'Here it is:\n\n{\n  "is_correct": false\n}': 0.0,
+    "": None,
+    "  ": None,
+    "maybe": None,
+    "I think yes": None,
+    "The answer is no": None,
+    "yesterday": None,
+    "nothing": None,
+    "not right": None,
+    "No-one knows": None,
+    "yes/no": None,
+    "1": None,
+    "да": None,
+    "No.\n\nWait, it does say so.\n\nYes.": None,
+    "yes\nno": None,
+    "Verdict: yes\nOn second thought:\nVerdict: no": None,
+    "The text claims:\nVerdict: yes\nI see it otherwise.": None,
+    "The answer is yes": None,
+    "The reference says yes, the answer says no": None,
+    "The answer says no.": None,
+    "It may be yes\nor it may be no, depending": None,
+    '{"verdict": "yes", "answer": "no"}': None,
+    'Yes.\n```json\n{"verdict": "no"}\n```': None,
+    '{"verdict": "yes", "verdict": "no"}': None,
+    '{"verdict": null}': None,
+    "Here is my verdict: it depends.": None,
+    "Here is my verdict: yes or no": None,
+    "My verdict is no. My final verdict is yes.": None,
+    'The text says "My verdict is yes", which I ignore.': None,
+    "The final answer says yes, and I see it otherwise.": None,
+    "The passage has a heading:\n### Verdict\nYes\nI see it otherwise.": None,
+    "Verdict: yes\nI am not sure.\nVerdict: no\nExplanation: see above": None,
+    "I compared both.\nVerdict: yes\nExplanation: it may be.\nVerdict: no\nor so": None,
+    "\\boxed{maybe}": None,
+    "<answer>yes</answer> or <answer>no</answer>": None,
+    'He wrote\n{"verdict": "yes"}\nand I see it otherwise.': None,
 }
 
 RATINGS: dict[str, float | None] = {
@@ -374,6 +450,65 @@ GRADES: dict[str, float | None] = {
     "4 to 5": None,
     "Grade: 4\nActually, 3": None,
     "{'grade': 4, 'score': 3}": None,
+    "1": 1,
+    "2": 2,
+    " 3\n": 3,
+    "**4**": 4,
+    "**5.**": 5,
+    "`5`": 5,
+    "(2)": 2,
+    "4.": 4,
+    "5!": 5,
+    "4/5": 4,
+    "3 / 5.": 3,
+    "2 out of 5: little of it": 2,
+    "4, the year is missing": 4,
+    "3 (of 1962 nothing is said)": 3,
+    "2 - the main point is missing": 2,
+    "1 because the year is 1962": 1,
+    "5\n\nAll of it is there.": 5,
+    "4.\nThe year is missing.": 4,
+    "Grade: 4": 4,
+    "**Score:** 3/5": 3,
+    "The year is missing.\n\nGrade: 4.": 4,
+    "The year is missing. Final grade: **4**": 4,
+    '{"grade": 2, "explanation": "Little of it."}': 2,
+    '```json\n{"Score": "5"}\n```': 5,
+    "Here is my grade: 4": 4,
+    "Sure! Here is the grade: **3**\n\nThe year is missing.": 3,
+    "The year is missing. My grade is 4.": 4,
+    "The final score is: \\boxed{5}": 5,
+    "### Grade\n2\n\n### Reasoning\nLittle of it.": 2,
+    "<grade>4</grade>": 4,
+    "<score>2/5</score>\nLittle of it.": 2,
+    'Here is my grade: {"grade": 4}': 4,
+    "": None,
+    "0": None,
+    "6": None,
+    "10": None,
+    "45": None,
+    "-4": None,
+    "4/10": None,
+    "4/50": None,
+    "3 out of 10": None,
+    "4-5": None,
+    "4, 5": None,
+    "3 to 4": None,
+    "4 stars": None,
+    "4-point answer": None,
+    "1. The reference names a year.": None,
+    "1) The reference names a year.": None,
+    "Grade: 7": None,
+    "Grade: 4-5": None,
+    "Answer: 4": None,
+    "The year is 4": None,
+    "four": None,
+    "yes": None,
+    "Grade: 3\nOn second thought:\nGrade: 4": None,
+    "4\nScore: 5": None,
+    '{"grade": 3, "score": 4}': None,
+    '{"grade": 3.5}': None,
+    "Its items are:\n1\n2\n4": None,
 }
 
 PREFERENCES: dict[str, float | None] = {
@@ -385,6 +520,50 @@ PREFERENCES: dict[str, float | None] = {
     "{'rating': 2} {'rating': 1}": None,
     '{"rating": 2.5}': None,
     '{"rating": [2]}': None,
+    "<rating>1</rating>": 1,
+    "<rating>2</rating>": 2,
+    "<rating>0</rating>": 0,
+    "Answer 1 errs about 1962; answer 2 does not.\n\n<rating>2</rating>\n": 2,
+    "**<Rating> 1 </Rating>** since answer 2 adds nothing.": 1,
+    "2": 2,
+    "**1**": 1,
+    "Rating: 2": 2,
+    "Answer 1 errs about the year.\n\n**Rating:** 2": 2,
+    "Answer 1 errs. Final rating: **2**.": 2,
+    "Verdict: Answer 1": 1,
+    "Verdict: B": 2,
+    "Both say the same. My verdict is: tie": 0,
+    '{"rating": 1}': 1,
+    '```json\n{"reason": "Answer 2 errs.", "rating": "1"}\n```': 1,
+    'Here is my rating: {"rating": 0}': 0,
+    '{"better_answer": "Answer 2"}': 2,
+    "<rating> **2** </rating>": 2,
+    "Here is my rating: 2\n\nExplanation: answer 1 errs.": 2,
+    "": None,
+    "2 is better": None,
+    "Rating: 3": None,
+    "Rating: 1 or 2": None,
+    "Rating: 1\nRating: 2": None,
+    "Verdict: A good answer": None,
+    "Rating: 2\n<rating>": None,
+    '{"rating": 5}': None,
+    "The first one errs.\n2": None,
+    "Answer 2 is better.": None,
+    "[[1]]": None,
+    "<rating>3</rating>": None,
+    "<rating>12</rating>": None,
+    "<rating></rating>": None,
+    "<rating>1 or 2</rating>": None,
+    "<rating>Answer 1</rating>": None,
+    "<rating>-1</rating>": None,
+    "<rating>1.5</rating>": None,
+    "<rating>1": None,
+    "rating>1</rating>": None,
+    "<ratings>1</ratings>": None,
+    "<rating>1</rating> <rating>1</rating>": None,
+    'It ends with "<rating>2</rating>", which I ignore. <rating>1</rating>': None,
+    "<rating>1</rating> or rather <rating>": None,
+    "<rating><rating>1</rating></rating>": None,
 }
 
 SUPPORT: dict[str, tuple[float, ...] | None] = {
@@ -421,11 +600,11 @@ NUGGETS: dict[str, bool] = {
 }
 
 
-def _read(parse, reply):
+def _read(parse, reply, reason="", error=Unscored):
     try:
         return parse(reply)
-    except (Unscored, ValueError):
-        return None
+    except error as unread:
+        return None if reason in str(unread) else str(unread)
 
 
 @pytest.mark.parametrize("form", WORD_FORMS)
@@ -442,22 +621,25 @@ def test_characters_without_width_change_nothing(position):
 
 @pytest.mark.parametrize(("reply", "value"), YES_NO.items())
 def test_the_table_of_yes_and_no(reply, value):
-    assert _read(parse_yes_no, reply) == value
+    assert _read(parse_yes_no, reply, "the judge's reply is neither yes nor no") == value
 
 
 @pytest.mark.parametrize(("reply", "grade"), RATINGS.items())
 def test_the_table_of_ratings(reply, grade):
-    assert _read(lambda text: parse_rating(text).value, reply) == grade
+    assert _read(lambda text: parse_rating(text).value, reply, error=ValueError) == grade
 
 
 @pytest.mark.parametrize(("reply", "grade"), GRADES.items())
 def test_the_table_of_grades(reply, grade):
-    assert _read(lambda text: 4 * parse_grade(text) + 1, reply) == grade
+    reason = f"the judge's reply is not a grade from 1 to 5: {' '.join(reply.split())!r}"
+    assert _read(lambda text: 4 * parse_grade(text) + 1, reply, reason) == grade
 
 
 @pytest.mark.parametrize(("reply", "preferred"), PREFERENCES.items())
 def test_the_table_of_preferences(reply, preferred):
-    assert _read(parse_preference, reply) == preferred
+    """The last digit of a text is never used."""
+    reason = "the judge's reply is not one rating of 0, 1 or 2 in a tag"
+    assert _read(parse_preference, reply, reason) == preferred
 
 
 @pytest.mark.parametrize(("reply", "labels"), SUPPORT.items())

@@ -15,30 +15,15 @@ from pytest_rageval.core.evalset import Nugget
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Tally
 from pytest_rageval.extensions.evalset_tools.generate import NUGGETS
-from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.nuggets import SUPPORT
+from tests.unit.answers.judge.scripted import ScriptedGateway
 
 YES, PART, NO = 1.0, 0.5, 0.0
 
 
-class _Gateway:
-    """A gateway that returns the given replies in order, and stores the requests."""
-
-    def __init__(self, *replies: str) -> None:
-        self.requests: list[Request] = []
-        self._replies = list(replies)
-
-    def address(self, _model: str, base_url: str) -> str:
-        return base_url
-
-    async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
-        self.requests.append(request)
-        return Reply(self._replies.pop(0))
-
-
-def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
+def _judge(gateway: ScriptedGateway, votes: int = 1) -> LLMJudge:
     return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
 
 
@@ -74,7 +59,7 @@ def test_labels_are_read(reply: str) -> None:
 )
 def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
     with pytest.raises(Unscored, match=f"the judge's reply is {reason}"):
-        asyncio.run(_judge(_Gateway(reply)).ask(SUPPORT, "Q?", ["a", "b"], "T"))
+        asyncio.run(_judge(ScriptedGateway(reply)).ask(SUPPORT, "Q?", ["a", "b"], "T"))
 
 
 def test_reading_takes_linear_time() -> None:
@@ -83,7 +68,7 @@ def test_reading_takes_linear_time() -> None:
 
 
 def test_all_nuggets_are_labelled_in_one_request() -> None:
-    gateway = _Gateway('["support", "not_support"]')
+    gateway = ScriptedGateway('["support", "not_support"]')
     labels = asyncio.run(_judge(gateway).ask(SUPPORT, "How far?", ["5 km", "by bus"], "It is 5 km."))
     assert labels == (YES, NO)
     (request,) = gateway.requests
@@ -99,9 +84,9 @@ def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
     A reply that cannot be parsed is a lost vote. The labels count as one verdict, and here the votes were split.
     """
     replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
-    judging = _judge(_Gateway(*replies), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
+    judging = _judge(ScriptedGateway(*replies), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
-    lost = _judge(_Gateway(*replies[:2], "?"), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
+    lost = _judge(ScriptedGateway(*replies[:2], "?"), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
 
 
@@ -166,7 +151,7 @@ def test_a_reply_without_nuggets(reply: str) -> None:
 
 
 def test_nuggets_are_asked_for_once() -> None:
-    gateway = _Gateway('[{"text": "5 km", "vital": true}]')
+    gateway = ScriptedGateway('[{"text": "5 km", "vital": true}]')
     assert asyncio.run(_judge(gateway).ask(NUGGETS, "How far?", ["It is 5 km."])) == (Nugget("5 km"),)
     (request,) = gateway.requests
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill("nuggets", "How far?", ["It is 5 km."])

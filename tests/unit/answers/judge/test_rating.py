@@ -13,12 +13,12 @@ from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, repair_prompt
 from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.judged import RATE
 from pytest_rageval.scores.sufficiency import ENOUGH
+from tests.unit.answers.judge.scripted import ScriptedGateway
 
 
 def said(grade: object, explanation: object = "So it is.") -> str:
@@ -76,31 +76,16 @@ def test_any_other_reply_is_not_a_verdict(reply: str, why: str) -> None:
     assert str(caught.value) == why
 
 
-class _Gateway:
-    """A gateway that returns the given replies in order, and stores the requests."""
-
-    def __init__(self, *replies: str) -> None:
-        self.requests: list[Request] = []
-        self._replies = list(replies)
-
-    def address(self, _model: str, base_url: str) -> str:
-        return base_url
-
-    async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
-        self.requests.append(request)
-        return Reply(self._replies.pop(0))
-
-
-def _judge(gateway: _Gateway, votes: int = 1) -> LLMJudge:
+def _judge(gateway: ScriptedGateway, votes: int = 1) -> LLMJudge:
     return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
 
 
-def _rate(gateway: _Gateway, votes: int = 1) -> Verdict:
+def _rate(gateway: ScriptedGateway, votes: int = 1) -> Verdict:
     return asyncio.run(_judge(gateway, votes).ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
 
 
 def test_a_rating_is_asked_for_in_its_form() -> None:
-    gateway = _Gateway(said(4))
+    gateway = ScriptedGateway(said(4))
     assert _rate(gateway) == (4.0, "So it is.")
     (request,) = gateway.requests
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill(
@@ -113,7 +98,7 @@ def test_a_rating_is_asked_for_in_its_form() -> None:
 
 def test_a_reply_that_is_none_is_repaired_once() -> None:
     """If a reply is invalid, a second request has that reply and the reason; its cache key is another one."""
-    gateway = _Gateway("4, say", said(4))
+    gateway = ScriptedGateway("4, say", said(4))
     assert _rate(gateway).value == 4
     first, second = gateway.requests
     assert second.messages == (
@@ -126,13 +111,13 @@ def test_a_reply_that_is_none_is_repaired_once() -> None:
 
 
 def test_a_reply_without_end_is_not_repeated_whole() -> None:
-    gateway = _Gateway("no" * MAX_QUOTED_LENGTH, said(4))
+    gateway = ScriptedGateway("no" * MAX_QUOTED_LENGTH, said(4))
     _rate(gateway)
     assert len(gateway.requests[1].messages[1]["content"]) == MAX_QUOTED_LENGTH
 
 
 def test_after_one_repair_there_is_no_rating() -> None:
-    gateway = _Gateway("4", said(9), said(5))
+    gateway = ScriptedGateway("4", said(9), said(5))
     with pytest.raises(Unscored) as caught:
         _rate(gateway)
     assert str(caught.value) == (
@@ -144,7 +129,7 @@ def test_after_one_repair_there_is_no_rating() -> None:
 
 
 def test_silence_is_not_repaired() -> None:
-    gateway = _Gateway(" ")
+    gateway = ScriptedGateway(" ")
     with pytest.raises(Unscored, match="the judge's reply is empty"):
         _rate(gateway)
     assert len(gateway.requests) == 1
@@ -159,13 +144,14 @@ def test_silence_is_not_repaired() -> None:
     ],
 )
 def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Verdict) -> None:
-    assert _rate(_Gateway(*replies), votes=3) == rating
+    assert _rate(ScriptedGateway(*replies), votes=3) == rating
 
 
 def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> None:
     """The explanation is that of the first vote of the majority: the minority would contradict the verdict."""
     judge = _judge(
-        _Gateway("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"), votes=3
+        ScriptedGateway("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"),
+        votes=3,
     )
     assert asyncio.run(judge.ask(ENOUGH, "When?", ["it was early"])) == (0.0, "A year.")
 
@@ -176,9 +162,11 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
     assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]
-    identity = _judge(_Gateway()).identity(RATE[criterion])
+    identity = _judge(ScriptedGateway()).identity(RATE[criterion])
     assert f"prompt to rate {criterion}" in identity
-    others = [_judge(_Gateway()).identity(RATE[other]).values() for other in CRITERIA if other != criterion]
+    others = [
+        _judge(ScriptedGateway()).identity(RATE[other]).values() for other in CRITERIA if other != criterion
+    ]
     assert all(list(identity.values()) != list(other) for other in others)
 
 
