@@ -123,7 +123,10 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"],
 )
 def test_reasoning_is_no_verdict(reply: str) -> None:
-    """Reasoning before the verdict is removed from the reply; the request has the same key."""
+    """Reasoning before the verdict is removed from the reply.
+
+    The key of a single vote does not change, so recorded replies are found; only a new prompt may change it.
+    """
     gateway = ScriptedGateway(reply)
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16)
     assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
@@ -231,10 +234,3 @@ def test_models_are_asked_in_turn_until_two_in_a_row_agree(replies, asked, verdi
     else:
         assert asyncio.run(comparison) == verdict
     assert gateway.asked == list(asked)
-
-
-def test_a_single_vote_has_the_key_that_it_has_had_since_prompts_of_version_2() -> None:
-    """The key of a single vote does not change, so recorded replies are found; only a new prompt may change it."""
-    gateway = ScriptedGateway("Yes")
-    asyncio.run(LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16).compare("How far?", ["5 km"], "5"))
-    assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"

@@ -1,6 +1,7 @@
 """Verdicts by several votes, and the tally of votes behind a result."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
@@ -139,28 +140,22 @@ def test_votes_stop_when_the_majority_is_certain(n: int, aggregate) -> None:
     assert min(counts) == n // 2 + 1
 
 
-@pytest.mark.parametrize("error", [Planned("not asked"), ReplyPending()])
-def test_a_plan_and_a_batch_have_all_votes(error: BaseException) -> None:
+@pytest.mark.parametrize(
+    ("error", "measuring"), [(Planned("not asked"), False), (ReplyPending(), False), (None, True)]
+)
+def test_a_plan_a_batch_and_a_measurement_have_all_votes(error, measuring):
     """A plan counts an upper bound, and a batch that lacks a vote would take another day."""
     samples: list[int] = []
 
     async def vote(voter: Voter) -> float:
         samples.append(voter.sample)
-        raise error
-
-    with pytest.raises(type(error)):
-        asyncio.run(Voting(3).decide("q", ["j"], vote, majority, by_majority=True))
-    assert samples == [0, 1, 2]
-
-
-def test_to_measure_how_votes_differ_all_are_requested() -> None:
-    samples: list[int] = []
-
-    async def vote(voter: Voter) -> float:
-        samples.append(voter.sample)
+        if error is not None:
+            raise error
         return 1.0
 
-    asyncio.run(Voting(3, all_votes=True).decide("q", ["j"], vote, majority, by_majority=True))
+    voting = Voting(3, all_votes=measuring).decide("q", ["j"], vote, majority, by_majority=True)
+    with pytest.raises(type(error)) if error is not None else contextlib.nullcontext():
+        asyncio.run(voting)
     assert samples == [0, 1, 2]
 
 
