@@ -370,9 +370,17 @@ def test_a_keyboard_interrupt_in_the_loop_is_raised_in_the_caller(loop, call):
     assert loop.run(_result("next")) == "next"
 
 
-def test_a_keyboard_interrupt_reaches_a_caller_in_another_loop(loop: BackgroundEventLoop) -> None:
-    with pytest.raises(KeyboardInterrupt, match="mine"):
-        asyncio.run(loop.await_result(_raise(KeyboardInterrupt("mine"))))
+@pytest.mark.parametrize(
+    ("raised", "error", "message"),
+    [
+        (KeyboardInterrupt("mine"), KeyboardInterrupt, "mine"),
+        # A CancelledError would be blamed on the caller's own task.
+        (asyncio.CancelledError(), CallableError, "cancelled by code"),
+    ],
+)
+def test_a_caller_in_another_loop_gets_the_error(loop, raised, error, message):
+    with pytest.raises(error, match=message):
+        asyncio.run(loop.await_result(_raise(raised)))
 
 
 def test_a_system_exit_of_a_task_ends_no_other_coroutine(loop: BackgroundEventLoop) -> None:
@@ -408,12 +416,6 @@ def test_a_caller_whose_coroutine_was_cancelled_gets_an_error(loop: BackgroundEv
     ):
         getattr(loop, call)(cancel_all())
     assert loop.run(_result("next")) == "next"
-
-
-def test_a_caller_in_another_loop_gets_the_error_of_a_cancelled_coroutine(loop: BackgroundEventLoop) -> None:
-    """`await_result` raises the error, and not a CancelledError that its own task would be blamed for."""
-    with pytest.raises(CallableError, match="cancelled by code"):
-        asyncio.run(loop.await_result(_raise(asyncio.CancelledError())))
 
 
 def test_a_broken_loop_is_an_error_of_each_call(loops: Loops) -> None:
