@@ -483,18 +483,19 @@ def test_a_trec_line_is_split_at_tabs_or_at_spaces(content: bytes, gold: Gold, t
     assert example.gold == (gold,)
 
 
-@pytest.mark.parametrize("line", [b"1\td1\t0.5\n", b"1\td1\t1e3\n", b"1\t\t1\n"])
-def test_a_first_judgement_that_does_not_fit_is_not_taken_for_a_header(line: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"1\td1\t0.5\n1\td2\t1\n",
+        b"1\td1\t1e3\n1\td2\t1\n",
+        b"1\t\t1\n1\td2\t1\n",
+        # A data frame that was written with its index has a first column that is not the topic.
+        b"\t" + BEIR_HEADER + b"0\t1\td1\t1\n",
+    ],
+)
+def test_a_first_judgement_that_does_not_fit_is_not_taken_for_a_header(lines: bytes, tmp_path: Path) -> None:
     _files("beir", "").write(tmp_path)
-    (tmp_path / "qrels" / "test.tsv").write_bytes(line + b"1\td2\t1\n")
-    with pytest.raises(InputError, match=r"test\.tsv line 1 is not a judgement"):
-        load(tmp_path)
-
-
-def test_a_column_of_row_numbers_before_judgements_is_an_error(tmp_path: Path) -> None:
-    """A data frame that was written with its index has a first column that is not the topic."""
-    _files("beir", "").write(tmp_path)
-    (tmp_path / "qrels" / "test.tsv").write_bytes(b"\t" + BEIR_HEADER + b"0\t1\td1\t1\n")
+    (tmp_path / "qrels" / "test.tsv").write_bytes(lines)
     with pytest.raises(InputError, match=r"test\.tsv line 1 is not a judgement"):
         load(tmp_path)
 
