@@ -94,16 +94,19 @@ def test_only_the_first_k_of_one_test_are_compared(prefer: Prefer, llm: LLMServe
     assert "no question of the same test in common" in prefer(before, after, "--test", "test_b").err
 
 
-def test_a_preference_that_changes_with_the_order_is_a_tie(prefer: Prefer, llm: LLMServer) -> None:
-    llm.model = lambda _: "<rating>1</rating>"
-    done = prefer(report([["a"]]), report([["b"]]))
-    assert "neither for 1\nof the last, 1 where the judge changed its mind with the order\n" in done.out
-
-
-def test_a_question_without_a_verdict_is_counted(prefer: Prefer, llm: LLMServer) -> None:
-    llm.model = lambda _: "Hm."
-    done = prefer(report([["a"]]), report([["b"]]))
-    assert "those of before for 0, neither for 0\n1 without a verdict:\n  1 × " in done.out
+@pytest.mark.parametrize(
+    ("reply", "shown"),
+    [
+        (
+            "<rating>1</rating>",
+            "neither for 1\nof the last, 1 where the judge changed its mind with the order\n",
+        ),
+        ("Hm.", "those of before for 0, neither for 0\n1 without a verdict:\n  1 × "),
+    ],
+)
+def test_a_changed_mind_is_a_tie_and_a_missing_verdict_is_counted(prefer, llm, reply, shown):
+    llm.model = lambda _: reply
+    assert shown in prefer(report([["a"]]), report([["b"]])).out
 
 
 def test_what_cannot_be_used_is_said(prefer: Prefer, llm: LLMServer) -> None:

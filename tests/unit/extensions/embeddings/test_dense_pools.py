@@ -50,12 +50,14 @@ def test_a_query_without_a_pool_is_an_error() -> None:
         search("Cats?", 1)
 
 
-def test_a_single_pool_is_counted_as_one() -> None:
-    with pytest.raises(InputError, match=r"among 1 pool\."):
-        PooledRetriever({"cats?": ["a cat sat"]}, BM25Retriever)("Cats?", 1)
-
-
-def test_a_pool_that_is_no_list_is_an_error() -> None:
-    """A pool that is a text is an error: its characters would be searched as passages."""
-    with pytest.raises(InputError, match="Passages are given as a list, found str: 'a cat sat'"):
-        PooledRetriever({"cats?": "a cat sat"}, BM25Retriever)("cats?", 1)
+@pytest.mark.parametrize(
+    ("pool", "question", "message"),
+    [
+        (["a cat sat"], "Cats?", r"among 1 pool\."),
+        # The characters of a text would be searched as passages.
+        ("a cat sat", "cats?", "Passages are given as a list, found str: 'a cat sat'"),
+    ],
+)
+def test_another_question_and_a_pool_that_is_no_list_are_errors(pool, question, message):
+    with pytest.raises(InputError, match=message):
+        PooledRetriever({"cats?": pool}, BM25Retriever)(question, 1)
