@@ -90,24 +90,17 @@ def _example(name: str, *sources: str, **tags: object) -> Example:
     return Example(name, name, gold=gold, tags=tags)
 
 
-def test_examples_that_share_a_source_are_one_cluster() -> None:
-    examples = [
-        _example("a", "x"),
-        _example("b", "x", "y"),
-        _example("c", "y"),
-        _example("d", "z"),
-        _example("e"),
-    ]
-    a, b, c, d, e = question_clusters(examples, "gold.source")
-    assert a == b == c
-    assert len({a, d, e}) == 3
-
-
-def test_examples_that_share_a_value_of_a_tag_are_one_cluster() -> None:
-    examples = [_example("a", doc="x"), _example("b", doc=["x", "y"]), _example("c", doc="z"), _example("d")]
-    a, b, c, d = question_clusters(examples, "doc")
-    assert a == b
-    assert len({a, c, d}) == 3
+def test_examples_that_share_a_source_or_a_value_of_a_tag_are_one_cluster() -> None:
+    sources = {"a": ["x"], "b": ["x", "y"], "c": ["y"], "d": ["z"], "e": []}
+    tagged = [_example("a", doc="x"), _example("b", doc=["x", "y"]), _example("c", doc="y")]
+    tagged += [_example("d", doc="z"), _example("e")]
+    for examples, key in (
+        ([_example(name, *shared) for name, shared in sources.items()], "gold.source"),
+        (tagged, "doc"),
+    ):
+        a, b, c, d, e = question_clusters(examples, key)
+        assert a == b == c
+        assert len({a, d, e}) == 3
 
 
 def test_questions_that_share_gold_passages_have_a_design_effect() -> None:

@@ -83,16 +83,11 @@ def test_a_drop_fails_only_where_it_is_shown(now: Values, alpha: float, status: 
     assert verdict.warnings == ((reason,) if status == "inconclusive" else ())
 
 
-def test_a_gain_passes() -> None:
-    verdict = _verdict(numbered(10, 10), numbered(15, 5), max_drop=0.0)
+def test_a_gain_passes_and_an_allowed_drop_even_if_it_is_significant() -> None:
     reason = "rose from 0.500 to 0.750 (allowed 0): 0 of 20 questions worse, 5 better"
-    assert verdict == Verdict("pass", reason)
-
-
-def test_an_allowed_drop_passes_even_if_it_is_significant() -> None:
-    verdict = _verdict(ALL, numbered(14, 6), max_drop=0.3)
+    assert _verdict(numbered(10, 10), numbered(15, 5), max_drop=0.0) == Verdict("pass", reason)
     reason = "fell from 1.000 to 0.700 (allowed 0.3): 6 of 20 questions worse, 0 better"
-    assert verdict == Verdict("pass", reason)
+    assert _verdict(ALL, numbered(14, 6), max_drop=0.3) == Verdict("pass", reason)
 
 
 def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
