@@ -9,19 +9,21 @@ import pytest
 from pytest_rageval.lib.files import SpecialFileError, append_line
 
 
-def test_a_missing_file_is_made_and_lines_follow_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, b"one\ntwo\n"),
+        # After a killed write, the last line has no newline.
+        (b"zero\non", b"zero\non\none\ntwo\n"),
+    ],
+)
+def test_lines_follow_each_other_and_a_cut_one(tmp_path: Path, before: bytes | None, after: bytes) -> None:
     path = tmp_path / "history.jsonl"
+    if before is not None:
+        path.write_bytes(before)
     append_line(path, b"one")
     append_line(path, b"two")
-    assert path.read_bytes() == b"one\ntwo\n"
-
-
-def test_after_a_cut_line_the_new_one_begins_a_line(tmp_path: Path) -> None:
-    """If the last line has no newline, as after a killed write, the new line starts on a line of its own."""
-    path = tmp_path / "history.jsonl"
-    path.write_bytes(b"one\ntw")
-    append_line(path, b"three")
-    assert path.read_bytes() == b"one\ntw\nthree\n"
+    assert path.read_bytes() == after
 
 
 @pytest.mark.parametrize("when", ["write", "part", "fsync"])
