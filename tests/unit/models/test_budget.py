@@ -228,10 +228,10 @@ def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
     assert _spent(database) == Spent()
 
 
-def test_a_billed_attempt_counts_as_the_most_it_can_cost(database: Database) -> None:
-    """A billed attempt without a reply counts with its highest possible cost, since its real cost is unknown."""
-    _run(_buy(_budget(max_cost=10.0), database, reply=None, billed=True))
-    assert _spent(database) == Spent(calls=1, cost=MOST)
+@pytest.mark.parametrize(("reply", "cost"), [({"reply": None}, MOST), ({}, COST)])
+def test_a_billed_attempt_counts_as_the_most_it_can_cost_or_as_its_reply_says(database, reply, cost):
+    _run(_buy(_budget(max_cost=10.0), database, billed=True, **reply))
+    assert _spent(database) == Spent(calls=1, cost=cost)
 
 
 def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
@@ -248,11 +248,6 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
     with pytest.raises(BudgetError, match="--rageval max_calls=3 is reached: 3 calls were made"):
         _run(slow())
     assert _spent(database) == Spent(calls=3)
-
-
-def test_a_reply_says_what_a_billed_attempt_cost(database: Database) -> None:
-    _run(_buy(_budget(max_cost=10.0), database, billed=True))
-    assert _spent(database) == Spent(calls=1, cost=COST)
 
 
 @pytest.mark.parametrize(

@@ -150,18 +150,15 @@ def test_a_server_that_refuses_all_for_two_seconds(begins: float, wait_s: float 
     assert result.seconds < 2 * outcome(lambda _: None, 2000).seconds
 
 
-def test_a_limit_that_is_stated_stops_all_at_once() -> None:
-    """If the headers of a refusal say that the limit is used up, only requests already in flight are refused."""
-    result = outcome(lambda now: busy(5.0 - now, exhausted=True) if 0.5 < now < 5 else None, 1000)
-    assert result.lost == 0
-    assert result.refused <= 20
+@pytest.mark.parametrize(("stated", "fewest", "most"), [(True, 0, 20), (False, 10, 40)])
+def test_a_limit_that_is_stated_stops_all_at_once_and_another_soon(stated, fewest, most):
+    """If the headers of a refusal say that the limit is used up, only requests already in flight are refused.
 
-
-def test_most_that_are_refused_stop_all() -> None:
-    """Without such headers, all requests pause after about as many refusals as are averaged."""
-    result = outcome(lambda now: busy(5.0 - now) if 0.5 < now < 5 else None, 1000)
+    Without such headers, all requests pause after about as many refusals as are averaged.
+    """
+    result = outcome(lambda now: busy(5.0 - now, exhausted=stated) if 0.5 < now < 5 else None, 1000)
     assert result.lost == 0
-    assert 10 <= result.refused <= 40
+    assert fewest <= result.refused <= most
 
 
 def test_fewer_are_sent_at_once_where_many_are_refused() -> None:

@@ -23,16 +23,11 @@ def test_the_line_is_readable_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
-@pytest.mark.parametrize("value", [None, [], 1.5])
-def test_a_field_of_another_kind_is_named(name: str, value: Any) -> None:
-    record = json.loads(REPLY.dumps()) | {name: value}
-    with pytest.raises(ValueError, match=f"'{name}' is .*, expected (str|int)"):
-        Reply.from_record(record)
-
-
-@pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
-def test_a_missing_field_is_named(name: str) -> None:
+def test_a_field_of_another_kind_or_a_missing_one_is_named(name: str) -> None:
     record = json.loads(REPLY.dumps())
+    for value in (None, [], 1.5):
+        with pytest.raises(ValueError, match=f"'{name}' is .*, expected (str|int)"):
+            Reply.from_record(record | {name: value})
     del record[name]
     with pytest.raises(ValueError, match=f"'{name}' is None"):
         Reply.from_record(record)

@@ -211,22 +211,7 @@ def test_tools_are_never_left_out(name: str) -> None:
         {"message": "unknown field 'top_k'", "param": "top_k"},
         {"message": "'temperature_scale' is odd; max_tokens_total too"},
         {"message": None, "param": 7, "detail": None},
-    ],
-)
-def test_a_refusal_that_names_none_teaches_nothing(refusal: dict[str, Any]) -> None:
-    """A refusal without a parameter name is ignored; an English word counts as a name only in quotes."""
-    dialect = UnsupportedParams()
-    assert not dialect.learn(SENT, refusal)
-    assert dialect.adapt(SENT) == (SENT, "")
-
-
-def test_what_was_not_sent_is_not_learned() -> None:
-    assert not UnsupportedParams().learn({"temperature": 0}, OPENAI_UNSUPPORTED_PARAMETER)
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [
+        # A value that is out of range is the user's to mend.
         {
             "message": "max_tokens is too large: 200000. This model supports at most 16384 completion tokens.",
             "type": "invalid_request_error",
@@ -240,9 +225,13 @@ def test_what_was_not_sent_is_not_learned() -> None:
             "code": "decimal_above_max_value",
         },
     ],
-    ids=["too large", "above its maximum"],
 )
-def test_a_value_that_is_out_of_range_is_the_users_to_mend(refusal: dict[str, Any]) -> None:
+def test_a_refusal_that_names_no_unsupported_parameter_teaches_nothing(refusal: dict[str, Any]) -> None:
+    """An English word counts as a name only in quotes."""
     dialect = UnsupportedParams()
     assert not dialect.learn(SENT, refusal)
     assert dialect.adapt(SENT) == (SENT, "")
+
+
+def test_what_was_not_sent_is_not_learned() -> None:
+    assert not UnsupportedParams().learn({"temperature": 0}, OPENAI_UNSUPPORTED_PARAMETER)
