@@ -169,19 +169,13 @@ def test_an_id_with_several_texts_names_no_gold_passage(world) -> None:
     ] * 2
 
 
-def test_two_abstentions_are_no_agreement(world, example) -> None:
-    """If the generator abstains with and without gold, the example has no score and the judge is not called."""
+@pytest.mark.parametrize(("gold", "value"), [("hopeless", None), ("Reno", 0.0)])
+def test_two_abstentions_are_no_agreement_and_one_is_0(world, example, gold, value) -> None:
+    """The judge is not called, even if it would accept the abstention."""
     world.answers = {"hopeless": NOTHING}
     world.verdicts = {NOTHING: 1.0}
-    (outcome,) = world.evaluate("llm_reteval@1", example("q", "hopeless"))
-    assert outcome.value is None
-    assert world.call_count("compare") == 0
-
-
-def test_an_abstention_where_gold_gave_an_answer_is_0_without_asking_the_judge(world, example) -> None:
-    world.verdicts = {NOTHING: 1.0}
-    (outcome,) = world.evaluate("llm_reteval@1", example("q", "Reno"))
-    assert outcome.value == 0.0
+    (outcome,) = world.evaluate("llm_reteval@1", example("q", gold))
+    assert outcome.value == value
     assert world.call_count("compare") == 0
 
 
@@ -259,27 +253,53 @@ def _one(world: Any, example: Example) -> tuple[float | None, float | None, str 
     return outcome.value, outcome.evidence.recall, outcome.case, outcome.lost_by
 
 
-def test_a_the_answer_was_in_another_passage(world, example) -> None:
-    world.rankings = {"q": ["Visit Reno"]}
-    world.answers = {"Visit Reno": "Reno", GOLD: "Reno"}
-    assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "A", None)
+BOTH = {"answer_set": (("Reno", "Reno, Sparks"), ("Sparks", "Reno, Sparks"))}
 
 
-def test_b_the_other_passage_is_a_cut_of_a_gold_one(world, example) -> None:
-    """As in case A, but the retrieved passage is a cut of the gold passage: case B.
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        # The answer was in another passage.
+        ((["Visit Reno"], "Reno", "Reno", ["Reno"]), (1.0, 0.0, "A", None)),
+        # The other passage is a cut of the gold one: less than half of it, with a third of its shingles.
+        (([CUT], "Reno", "Reno", ["Reno"]), (1.0, 0.0, "B", None)),
+        # Another passage distracts: the answer from gold alone is right.
+        ((["Visit Elko", GOLD], "Elko", "Reno", ["Reno"]), (0.0, 1.0, "C", "distraction")),
+        # The generator cannot answer from gold either.
+        ((["Visit Elko", GOLD], "Elko", "Ely", ["Reno"]), (0.0, 1.0, "C", "generator")),
+        # The answers with gold are wrong.
+        (([GOLD, "Visit Reno"], "Reno", ("Ely", "Elko", "Ely"), ["Reno"]), (0.0, 1.0, "D", "judge")),
+        # Both answers are wrong in the same way.
+        ((["Visit Ely"], "Ely", "Ely", ["Reno"]), (1.0, 0.0, "D", None)),
+        # Gold alone gives no answer of the set.
+        (([GOLD, "Visit Sparks"], "Reno, Sparks", "Ely", BOTH), (0.0, 1.0, "D", "judge")),
+        # Of two right answers, gold alone gives the first, and the retrieved passages the second.
+        (([GOLD, "Visit Sparks"], "Sparks", "Reno", ["Reno", "Sparks"]), (0.0, 1.0, "E", "judge")),
+        # Both answers of the set are wanted: the retrieved passages give both, gold alone one.
+        (([GOLD, "Visit Sparks"], "Reno, Sparks", "Reno", BOTH), (0.0, 1.0, "E", "judge")),
+    ],
+)
+def test_what_was_found_and_answered_decides_the_case(world, example, case, expected) -> None:
+    found, answer, from_gold, wanted = case
+    world.rankings = {"q": found}
+    world.answers = {"|".join(found): answer, GOLD: from_gold}
+    wanted = wanted if wanted is BOTH else {"answers": tuple(wanted)}
+    assert _one(world, example("q", GOLD, **wanted)) == expected
 
-    It holds less than half of the gold passage, and shares a third of its shingles.
-    """
-    world.rankings = {"q": [CUT]}
-    world.answers = {CUT: "Reno", GOLD: "Reno"}
-    assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "B", None)
 
-
-def test_c_another_passage_distracts(world, example) -> None:
-    """Gold is at rank 2; the answer "Elko" is wrong, and the answer "Reno" from gold alone is right: distraction."""
-    world.rankings = {"q": ["Visit Elko", GOLD]}
-    world.answers = {f"Visit Elko|{GOLD}": "Elko", GOLD: "Reno"}
-    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "C", "distraction")
+@pytest.mark.parametrize(
+    ("from_gold", "references"),
+    [
+        ("Reno, of course", ("Reno",)),
+        # Aliases of one right answer are not partial answers: this is no case E.
+        ("Reno, Nevada", ("Reno", "Nevada")),
+    ],
+)
+def test_f_both_are_right_and_the_comparison_is_negative(world, example, from_gold, references) -> None:
+    world.rankings = {"q": [GOLD, "Visit Reno"]}
+    world.answers = {f"{GOLD}|Visit Reno": "In Reno", GOLD: from_gold}
+    world.compare = _finds(*references)
+    assert _one(world, example("q", GOLD, answers=references)) == (0.0, 1.0, "F", "judge")
 
 
 @pytest.mark.parametrize(
@@ -294,67 +314,6 @@ def test_c_of_two_gold_passages(world, example, ranking, expected) -> None:
     world.rankings = {"q": ranking}
     world.answers = {"|".join(ranking[:2]): "Elko", f"A second thing|{GOLD}": "Reno"}
     assert _one(world, example("q", "A second thing", GOLD, answers=("Reno",))) == expected
-
-
-def test_c_the_generator_cannot_answer_from_gold_either(world, example) -> None:
-    """As in case C, but the answer from gold alone, "Ely", is wrong too: the cause is the generator."""
-    world.rankings = {"q": ["Visit Elko", GOLD]}
-    world.answers = {f"Visit Elko|{GOLD}": "Elko", GOLD: "Ely"}
-    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "C", "generator")
-
-
-def test_d_the_answers_with_gold_are_wrong(world, example) -> None:
-    world.rankings = {"q": [GOLD, "Visit Reno"]}
-    world.answers = {f"{GOLD}|Visit Reno": "Reno", GOLD: ("Ely", "Elko", "Ely")}
-    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "D", "judge")
-
-
-def test_d_both_answers_are_wrong_in_the_same_way(world, example) -> None:
-    world.rankings = {"q": ["Visit Ely"]}
-    world.answers = {"Visit Ely": "Ely", GOLD: "Ely"}
-    assert _one(world, example("q", GOLD, answers=("Reno",))) == (1.0, 0.0, "D", None)
-
-
-def test_e_the_answers_with_gold_are_a_part_of_the_right_ones(world, example) -> None:
-    """The right answers are "Reno" and "Sparks".
-
-    Gold alone gives the first, the retrieved passages the second: case E.
-    """
-    world.rankings = {"q": [GOLD, "Visit Sparks"]}
-    world.answers = {f"{GOLD}|Visit Sparks": "Sparks", GOLD: "Reno"}
-    assert _one(world, example("q", GOLD, answers=("Reno", "Sparks"))) == (0.0, 1.0, "E", "judge")
-
-
-def test_e_an_answer_set_of_which_gold_gave_a_part(world, example) -> None:
-    """Both answers of the set are wanted: the retrieved passages give both, gold alone gives one: case E."""
-    world.rankings = {"q": [GOLD, "Visit Sparks"]}
-    world.answers = {f"{GOLD}|Visit Sparks": "Reno, Sparks", GOLD: "Reno"}
-    wanted = (("Reno", "Reno, Sparks"), ("Sparks", "Reno, Sparks"))
-    assert _one(world, example("q", GOLD, answer_set=wanted)) == (0.0, 1.0, "E", "judge")
-
-
-def test_d_an_answer_set_of_which_gold_gave_nothing(world, example) -> None:
-    """Gold alone gives no answer of the set: case D and not E."""
-    world.rankings = {"q": [GOLD, "Visit Sparks"]}
-    world.answers = {f"{GOLD}|Visit Sparks": "Reno, Sparks", GOLD: "Ely"}
-    wanted = (("Reno", "Reno, Sparks"), ("Sparks", "Reno, Sparks"))
-    assert _one(world, example("q", GOLD, answer_set=wanted)) == (0.0, 1.0, "D", "judge")
-
-
-def test_f_both_are_right_and_the_comparison_is_negative(world, example) -> None:
-    """Both answers agree with the reference, but the comparator calls them different: case F."""
-    world.rankings = {"q": [GOLD, "Visit Reno"]}
-    world.answers = {f"{GOLD}|Visit Reno": "In Reno", GOLD: "Reno, of course"}
-    world.compare = _finds("Reno")
-    assert _one(world, example("q", GOLD, answers=("Reno",))) == (0.0, 1.0, "F", "judge")
-
-
-def test_f_each_of_two_references_is_in_both(world, example) -> None:
-    """Aliases of one right answer are not partial answers, so a negative comparison is case F and not E."""
-    world.rankings = {"q": [GOLD, "Visit Reno"]}
-    world.answers = {f"{GOLD}|Visit Reno": "In Reno", GOLD: "Reno, Nevada"}
-    world.compare = _finds("Reno", "Nevada")
-    assert _one(world, example("q", GOLD, answers=("Reno", "Nevada"))) == (0.0, 1.0, "F", "judge")
 
 
 def test_f_the_answers_differ_and_the_comparison_is_positive(world, example) -> None:

@@ -56,20 +56,21 @@ def test_an_unusable_value_names_the_measure(given: Any) -> None:
     assert str(caught.value).startswith(f"answer measure 'house' returned {given!r}.\n")
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("x"), SystemExit("x"), GeneratorExit("x")])
-def test_an_exception_of_a_measure_is_reported(error: BaseException) -> None:
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        *(
+            (error, CallableError, rf"answer measure 'house' raised: {type(error).__name__}: x\n")
+            for error in (ZeroDivisionError("x"), SystemExit("x"), GeneratorExit("x"))
+        ),
+        (Unscored("too long"), Unscored, "too long"),
+    ],
+)
+def test_an_exception_of_a_measure_is_reported_unless_it_says_that_there_is_no_score(error, raised, message):
     def measure(_prediction: str, _references: Sequence[str]) -> float:
         raise error
 
-    with pytest.raises(CallableError, match=rf"answer measure 'house' raised: {type(error).__name__}: x\n"):
-        PluginMeasure("house", measure)("a", ["a"])
-
-
-def test_a_measure_may_say_that_there_is_no_score() -> None:
-    def measure(_prediction: str, _references: Sequence[str]) -> float:
-        raise Unscored("too long")
-
-    with pytest.raises(Unscored, match="too long"):
+    with pytest.raises(raised, match=message):
         PluginMeasure("house", measure)("a", ["a"])
 
 
@@ -117,22 +118,24 @@ def test_a_score_is_async(loop: BackgroundEventLoop) -> None:
         _scoring(loop, lambda *_: [ONE, TWO])
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), Unscored("x"), CancelledError("x"), GeneratorExit("x")])
-def test_an_exception_of_a_score_is_reported(loop: BackgroundEventLoop, error: BaseException) -> None:
-    """Any exception in a score raises CallableError, even Unscored: no single reason applies to all examples."""
-
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        # Unscored too: no single reason applies to all examples.
+        *(
+            (error, CallableError, rf"score 'house' raised: {type(error).__name__}: ")
+            for error in (KeyError("x"), Unscored("x"), CancelledError("x"), GeneratorExit("x"))
+        ),
+        (InputError("no model"), InputError, "no model"),
+    ],
+)
+def test_an_exception_of_a_score_is_reported_unless_it_is_an_error_of_the_package(
+    loop, error, raised, message
+):
     async def evaluate(*_: object) -> None:
         raise error
 
-    with pytest.raises(CallableError, match=rf"score 'house' raised: {type(error).__name__}: "):
-        _scoring(loop, evaluate)
-
-
-def test_an_error_of_the_package_is_not_wrapped_by_a_score(loop: BackgroundEventLoop) -> None:
-    async def evaluate(*_: object) -> None:
-        raise InputError("no model")
-
-    with pytest.raises(InputError, match="no model"):
+    with pytest.raises(raised, match=message):
         _scoring(loop, evaluate)
 
 

@@ -49,36 +49,28 @@ def test_a_worked_example(name: str, k: int, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "k", "expected"),
-    [("mrr", 1, 0.0), ("mrr", 2, 0.0), ("mrr", 3, 1 / 3), ("hit", 2, 0.0), ("hit", 3, 1.0), ("f1", 2, 0.0)],
-)
-def test_the_first_relevant_document_at_rank_3(name: str, k: int, expected: float) -> None:
-    """Documents after the cut-off do not count."""
-    assert _score(name, [0, 0, 1], [1], k) == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "labels", "ideal", "k", "expected"),
     [
-        ("precision", 1.0),
-        ("recall", 1.0),
-        ("map", 1.0),
-        ("hit", 1.0),
-        ("mrr", 1.0),
-        ("ndcg", (1 + 3 / log2(3)) / (3 + 1 / log2(3))),
-        ("ndcg.exp", (1 + 7 / log2(3)) / (7 + 1 / log2(3))),
-        ("dcg", 1 + 3 / log2(3)),
+        # The first relevant document is at rank 3; documents after the cut-off do not count.
+        ("mrr", [0, 0, 1], [1], 1, 0.0),
+        ("mrr", [0, 0, 1], [1], 2, 0.0),
+        ("mrr", [0, 0, 1], [1], 3, 1 / 3),
+        ("hit", [0, 0, 1], [1], 2, 0.0),
+        ("hit", [0, 0, 1], [1], 3, 1.0),
+        ("f1", [0, 0, 1], [1], 2, 0.0),
+        # Only NDCG is below 1 if documents of grades 1 and 3 are retrieved in the wrong order.
+        *((name, [1, 3], [3, 1], 2, 1.0) for name in ("precision", "recall", "map", "hit", "mrr")),
+        ("ndcg", [1, 3], [3, 1], 2, (1 + 3 / log2(3)) / (3 + 1 / log2(3))),
+        ("ndcg.exp", [1, 3], [3, 1], 2, (1 + 7 / log2(3)) / (7 + 1 / log2(3))),
+        ("dcg", [1, 3], [3, 1], 2, 1 + 3 / log2(3)),
+        # Labels between 0 and 1 count in part: P is the mean label of the top k, Hit the highest.
+        ("precision", [0.5, 0.1], [0.5, 0.5, 0.1], 2, 0.3),
+        ("hit", [0.5, 0.1], [0.5, 0.5, 0.1], 2, 0.5),
+        ("recall", [0.5, 0.1], [0.5, 0.5, 0.1], 2, 0.6 / 1.1),
     ],
 )
-def test_a_grade_above_1_is_relevant_and_gains_more_in_ndcg_alone(name: str, expected: float) -> None:
-    """Only NDCG is below 1 if documents of grades 1 and 3 are retrieved in the wrong order."""
-    assert _score(name, [1, 3], [3, 1], 2) == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize(("name", "expected"), [("precision", 0.3), ("hit", 0.5), ("recall", 0.6 / 1.1)])
-def test_labels_between_0_and_1_count_in_part(name: str, expected: float) -> None:
-    """P is the mean label of the top k, Hit the highest."""
-    assert _score(name, [0.5, 0.1], [0.5, 0.5, 0.1], 2) == pytest.approx(expected, abs=1e-15)
+def test_late_graded_and_partial_labels(name, labels, ideal, k, expected):
+    assert _score(name, labels, ideal, k) == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", MEASURES)
