@@ -20,18 +20,19 @@ def test_a_worked_example() -> None:
     )
 
 
-def test_flips_both_ways_are_no_bias() -> None:
-    """If half of the flips favor each place, p is exactly 1: the middle of the distribution is not counted twice."""
-    bias = position_bias([(1, 0), (0, 1)] * 3)
+@pytest.mark.parametrize(
+    ("pairs", "flips", "first"),
+    [
+        # Half of the flips favor each place: the middle of the distribution is not counted twice.
+        ([(1, 0), (0, 1)] * 3, 1, 0.5),
+        # A steady judge has no preference to measure.
+        ([(1, 1), (0, 0)], 0, None),
+    ],
+)
+def test_without_a_bias_p_is_1(pairs, flips, first):
+    bias = position_bias(pairs)
     assert bias is not None
-    assert bias.first is not None
-    assert (bias.flips.value, bias.first.value, bias.p_value) == (1, 0.5, 1)
-
-
-def test_a_steady_judge_has_no_preference_to_measure() -> None:
-    bias = position_bias([(1, 1), (0, 0)])
-    assert bias is not None
-    assert (bias.flips.value, bias.first, bias.p_value) == (0, None, 1)
+    assert (bias.flips.value, bias.first and bias.first.value, bias.p_value) == (flips, first, 1)
 
 
 def test_the_other_answer_tells_the_same() -> None:
