@@ -78,7 +78,7 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
         (("recall@5",), {"xyz": 0.5}, "has no keyword 'xyz'. Allowed: "),
         (("recall@5",), {"maxdrop": 0.5}, "has no keyword 'maxdrop'. Did you mean max_drop? Allowed: "),
         (("recall@5",), {"min": 0.5, "b": 1, "a": 1}, "has no keyword 'a', 'b'"),
-        (("recall@5",), {"min": "0.5"}, "min='0.5' is not a number"),
+        (("recall@5",), {"min": "0.5"}, "min='0.5' is not a number."),
         (("recall@5",), {"max": True}, "max=True is not a number"),
         (("recall@5",), {"min": float("nan")}, "min=nan is not a number"),
         (("recall@5",), {"min": 0.8, "max": 0.5}, "min=0.8 is above max=0.5"),
@@ -166,6 +166,12 @@ def test_a_baseline_identifies_a_score_by_how_it_is_computed(words: dict[str, An
     assert Threshold("erag.p@5", **words).name == name
 
 
+def test_a_keyword_that_the_score_does_not_take_is_ignored() -> None:
+    threshold = Threshold("recall@5", min=0.5, order="random")
+    assert threshold.with_ignored(["order"]) == Threshold("recall@5", min=0.5, ignored={"order": "random"})
+    assert threshold.with_ignored([]) is threshold
+
+
 def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
     """`by` without a bound would have no effect in `rageval.score` and raises InputError."""
     with pytest.raises(InputError, match=r"rageval.score\('recall@5'\) has no bound"):
@@ -240,7 +246,7 @@ def test_the_suite_has_half_of_the_level_if_there_are_several_tests(gated: int, 
     [
         ({"min": 85}, (0.0, 1.0), "which goes from 0 to 1.\nFor 85% write min=0.85."),
         ({"max": 1.5}, (0.0, 1.0), "from 0 to 1.\nGive max between them."),
-        ({"min": 850}, (0.0, 1.0), "from 0 to 1.\nGive min between them."),
+        ({"min": 100.5}, (0.0, 1.0), "from 0 to 1.\nGive min between them."),
         ({"min": -0.1}, (0.0, 1.0), "min=-0.1 is not on the score's scale"),
         (
             {"min": 0.7},
@@ -293,7 +299,9 @@ def test_without_a_scale_nothing_can_be_excluded() -> None:
     ):
         Threshold.parse(("fill@5",), {"max_drop": 2, "policy": "release"}).check_scale(None)
     Threshold.parse(("fill@5",), {"min": 85, "max": 900, "max_drop": 2}).check_scale(None)
-    with pytest.raises(InputError, match=r"^dcg@5: the policy 'release' excludes .* no highest value"):
+    with pytest.raises(
+        InputError, match=r"^dcg@5: the policy 'release' excludes a drop, and this score has no highest value"
+    ):
         Threshold.parse(("dcg@5",), {"max_drop": 2, "policy": "release"}).check_scale((0.0, inf))
     Threshold.parse(("dcg@5",), {"max_drop": 2}).check_scale((0.0, inf))
     default = {"pr": Policy(burden="exclude")}
@@ -304,7 +312,7 @@ def test_without_a_scale_nothing_can_be_excluded() -> None:
     ("max_drop", "scale", "expected"),
     [
         (0.2, (0.0, 1.0), None),
-        (0.21, (0.0, 1.0), "lose 21% of the scale"),
+        (0.21, (0.0, 1.0), "max_drop=0.21 lets a retriever lose 21% of the scale and pass"),
         (0.5, (0.0, 1.0), "lose 50% of the scale"),
         (0.5, GRADES, None),
         (1, GRADES, "lose 25% of the scale"),

@@ -41,6 +41,20 @@ def test_only_rounding_is_no_difference_from_a_bound(off: float, status: str) ->
     assert verdict_on(_score(0.7 + off), threshold_of("recall@5", 0.7, 0.7)).status == status
 
 
+def test_equal_scores_are_no_matter_of_chance() -> None:
+    verdict = verdict_on(_score(*[0.5] * 12), threshold_of("recall@5", 0.6))
+    assert verdict.reason == "0.500 is below the minimum 0.6"
+
+
+def test_the_first_three_reasons_are_listed() -> None:
+    lacking = [
+        Outcome(Example(f"q{n}", "q"), None, f"reason {min(n, 4)}", cause="retriever") for n in range(1, 6)
+    ]
+    score = Score("recall@5", [*_score(1.0).outcomes, *lacking])
+    reason = verdict_on(score, threshold_of("recall@5", 0.9)).reason
+    assert ": reason 4 (q4, q5), reason 1 (q1), reason 2 (q2), 1 more reasons; with 0 for each" in reason
+
+
 def test_the_reason_shows_the_side_of_the_bound() -> None:
     """A small value is shown with enough digits to differ from its bound, 0.0002 rather than 0.000."""
     verdict = verdict_on(

@@ -42,6 +42,7 @@ def _judged(  # noqa: PLR0913 - what a verdict depends on
         [ThresholdInput(score or score_of(now), threshold, lookup)], family_size=tests
     )
     assert isinstance(result, ThresholdResult)
+    assert result.stopped_early is False
     verdict = result.verdict
     status = "green, with a warning" if verdict.status == "inconclusive" else verdict.status
     return f"{status}: {verdict.reason.removeprefix('recall@3: ')}"

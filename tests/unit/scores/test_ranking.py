@@ -5,6 +5,7 @@ import pytest
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.ranking import Document, Span
+from pytest_rageval.scores.ranking import SCORES
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,7 @@ def _graded(world, spec: str, *ids: str, **keywords: str) -> float | None:
         ("mrr@3", {"relevant": "gold_grade>=3"}, 1 / 2),
         ("full_recall@3", {"relevant": "gold_grade>=3"}, 1.0),
         ("recall@3", {"relevant": "gold_grade>=4"}, None),
+        ("judged@1", {}, 1.0),
         ("judged@4", {}, 3 / 4),
         ("condensed.mrr@3", {"relevant": "gold_grade>=3"}, 1 / 2),
         ("condensed.precision@2", {"relevant": "gold_grade>=3"}, 1 / 2),
@@ -199,5 +201,16 @@ def test_another_rule_of_relevance_is_an_error(world) -> None:
         InputError, match=r"'recall@3' does not take relevant='judge'\. These scores do: rel_recall"
     ):
         _graded(world, "recall@3", "d1", relevant="judge")
-    with pytest.raises(InputError, match="'ndcg@3' does not take relevant='gold_grade>=2'"):
-        _graded(world, "ndcg@3", "d1", relevant="gold_grade>=2")
+    for name in ("ndcg", "ndcg.exp", "dcg", "judged", "condensed.ndcg"):
+        with pytest.raises(InputError, match=f"'{name}@3' does not take relevant='gold_grade>=2'"):
+            _graded(world, f"{name}@3", "d1", relevant="gold_grade>=2")
+
+
+@pytest.mark.parametrize("score", SCORES, ids=lambda score: score.name)
+def test_the_worked_example_of_each_score(world, score) -> None:
+    shown = score.family.example
+    world.retrieve = lambda _question, _k: [{"id": name, "text": ""} for name in shown.retrieved]
+    world.run = world.make_pipeline()
+    gold = tuple(Gold(**each) for each in shown.record["gold"])
+    (outcome,) = world.evaluate(f"{score.name}@{shown.k}", Example("q", shown.record["question"], gold=gold))
+    assert outcome.value == pytest.approx(score.worked[0], abs=5e-5)
