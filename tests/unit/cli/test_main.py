@@ -93,14 +93,6 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"rageval {version('pytest-rageval')}\n"
 
 
-def test_the_package_is_a_program() -> None:
-    """`python -m pytest_rageval` works if the script is not on the PATH."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest_rageval", "--version"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"rageval {version('pytest-rageval')}\n"
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
 def test_shells_get_a_script_that_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     shtab = pytest.importorskip("shtab")
