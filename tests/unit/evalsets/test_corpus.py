@@ -77,22 +77,22 @@ def test_a_beir_folder(tmp_path: Path) -> None:
     assert [document.id for document in read_corpus(tmp_path)] == ["d"]
 
 
-@pytest.mark.parametrize("kind", ["nothing", "folder", "file", "latin-1"])
-def test_a_path_that_is_not_a_corpus_is_an_error(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (None, "no such file"),
+        ({}, "no corpus"),
+        ({"": b"\n"}, "no passages"),
+        ({"a.txt": b"Gr\xf6\xdfe"}, "not UTF-8"),
+    ],
+)
+def test_a_path_that_is_not_a_corpus_is_an_error(tmp_path: Path, files: Any, message: str) -> None:
     path = tmp_path / "corpus"
-    if kind in {"folder", "latin-1"}:
+    if files is not None and "" not in files:
         path.mkdir()
-    if kind == "file":
-        path.write_bytes(b"\n")
-    if kind == "latin-1":
-        (path / "a.txt").write_bytes(b"Gr\xf6\xdfe")
-    messages = {
-        "nothing": "no such file",
-        "folder": "no corpus",
-        "file": "no passages",
-        "latin-1": "not UTF-8",
-    }
-    with pytest.raises(InputError, match=messages[kind]):
+    for name, content in (files or {}).items():
+        (path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
         list(read_corpus(path))
 
 

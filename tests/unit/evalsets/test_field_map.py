@@ -39,9 +39,6 @@ def test_fields_of_the_file_are_mapped_to_native_fields(fields, expected):
     """A mapped single value becomes a list of one answer or passage; fields that are not mapped stay."""
     record = {"query": "Where?", "doc": 7, "score": 8.0, "meta": {"kind": "made", "a.b": 1}}
     assert _one(record, **fields).items() >= expected.items()
-
-
-def test_a_field_that_was_read_is_removed() -> None:
     assert _one({"query": "Where?", "n": 1}, question="query", id="n") == {"question": "Where?", "id": 1}
 
 

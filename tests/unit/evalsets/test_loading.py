@@ -60,13 +60,6 @@ def test_words_of_the_marker_and_paths_as_text(tmp_path: Path) -> None:
     assert [example.question for example in evalset] in (["Who?"], ["Where?"])
 
 
-def test_googles_nq_open_is_known_by_its_shape(tmp_path: Path) -> None:
-    """Google's NQ-open is detected by its records, which have a question and a list of answers and nothing else."""
-    path = _file(tmp_path, "NQ-open.dev.jsonl", '{"question": "who?", "answer": ["Ann", "Anna", "Ann"]}\n')
-    (example,) = load(path)
-    assert (example.id, example.question, example.answers) == ("1", "who?", ("Ann", "Anna"))
-
-
 @pytest.mark.parametrize(
     ("record", "fields"),
     [

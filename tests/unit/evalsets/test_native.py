@@ -1,7 +1,6 @@
 """Eval sets in the native form, JSON lines."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -93,6 +92,8 @@ def test_every_script_is_read(tmp_path: Path) -> None:
         ('{"id": "b", "question": "Q"} {"id": "c"}', "is not JSON"),
         ('{"id": "b", "question": "Q", "tags": {"x": NaN}}', "NaN is not a finite number"),
         ('{"id": "b", "question": "Q", "tags": {"x": -Infinity}}', "-Infinity is not a finite number"),
+        # It is parsed as infinity, which no digest or report can hold.
+        ('{"id": "b", "question": "Q", "tags": {"x": 1e999}}', "1e999 is not a finite number"),
         ("[" * 100_000, "is not JSON"),
         ('"just text"', "an example is an object"),
         ("[1, 2]", "an example is an object"),
@@ -107,28 +108,20 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
     assert remedy
 
 
-def test_numbers_beyond_all_bounds_are_refused(tmp_path: Path) -> None:
-    """1e999 is parsed as infinity, which no digest or report can hold, so it is an error with its line."""
-    message = _error(tmp_path, '{"id": "a", "question": "Q", "tags": {"x": 1e999}}')
-    assert "support.jsonl line 1" in message
-
-
 @pytest.mark.parametrize(
-    ("content", "byte"),
+    ("content", "line", "byte"),
     [
-        (f"{ONE}\n".encode() + b'{"id": "b", "question": "caf\xe9"}', "0xe9"),
-        (ONE.encode("utf-16"), "it is UTF-16"),
+        (f"{ONE}\n".encode() + b'{"id": "b", "question": "caf\xe9"}', 2, "0xe9"),
+        (ONE.encode("utf-16"), 1, "it is UTF-16"),
     ],
 )
-def test_another_encoding_is_named(tmp_path: Path, content: bytes, byte: str) -> None:
+def test_another_encoding_is_named_with_its_line(
+    tmp_path: Path, content: bytes, line: int, byte: str
+) -> None:
     message = _error(tmp_path, content)
-    assert re.search(r"support.jsonl line [12] is not UTF-8", message)
+    assert message.startswith(f"support.jsonl line {line} is not UTF-8")
     assert byte in message
     assert "Save the file in UTF-8." in message
-
-
-def test_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
-    assert "line 2" in _error(tmp_path, f"{ONE}\n".encode() + b'{"id": "b", "question": "caf\xe9"}')
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "\ufeff"])

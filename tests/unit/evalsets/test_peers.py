@@ -259,16 +259,14 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest
         ("q.bin", b"PAR1", "suffix .parquet"),
         ("q.db", b"SQLite format 3\0", "rows of a query"),
         ("q.jsonl.bz2", b"BZh9", "gzip"),
+        ("folder/dataset_info.json", b"{}", "load_from_disk"),
     ],
 )
 def test_a_file_of_another_kind_names_its_remedy(name, content, words, tmp_path):
+    folder, _, file = name.rpartition("/")
+    (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(content)
-    assert words in _error(tmp_path / name)
-
-
-def test_a_folder_of_datasets_names_its_remedy(tmp_path: Path) -> None:
-    (tmp_path / "dataset_info.json").write_text("{}")
-    assert "load_from_disk" in _error(tmp_path)
+    assert words in _error(tmp_path / (folder or file))
 
 
 TABLES: list[tuple[Callable[[pd.DataFrame], bytes], str]] = [

@@ -159,28 +159,20 @@ def test_nuggets_are_vital_unless_they_say_otherwise() -> None:
     assert not example.extra
 
 
-def test_a_missing_id_may_be_the_number_of_the_record() -> None:
+def test_the_remedy_for_a_missing_id_and_for_a_bare_one() -> None:
     assert 'fields={"id": "#"}' in _error({"question": "Q?"})
     assert "#" not in _error({"id": 1})
-
-
-def test_a_bare_id_as_a_gold_passage_says_how_one_is_written() -> None:
     assert 'Write {"id": "d1"} for the passage with the id d1' in _error(_record(gold=["d1"]))
 
 
 def test_records_come_with_their_places() -> None:
-    good = [("record 1", _record(id="a")), ("record 2", _record(id="b"))]
-    assert [example.id for example in from_records(good, name="records")] == ["a", "b"]
-    with pytest.raises(InputError, match=r"^record 3: the id \"a\" is already that of record 1\."):
-        from_records([*good, ("record 3", _record(id="a"))], name="records")
-
-
-def test_the_id_1_is_the_id_one_as_text() -> None:
-    with pytest.raises(InputError, match="already that of record 1"):
-        from_records([("record 1", _record(id=1)), ("record 2", _record(id="1"))], name="records")
-
-
-def test_a_set_without_records_is_an_error() -> None:
+    good = [("record 1", _record(id="a")), ("record 2", _record(id="1"))]
+    assert [example.id for example in from_records(good, name="records")] == ["a", "1"]
+    for again, place in (("a", 1), (1, 2)):
+        with pytest.raises(
+            InputError, match=rf'^record 3: the id "{again}" is already that of record {place}\.'
+        ):
+            from_records([*good, ("record 3", _record(id=again))], name="records")
     with pytest.raises(InputError, match=r"^records contains no examples\."):
         from_records([], name="records")
 
