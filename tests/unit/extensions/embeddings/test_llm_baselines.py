@@ -245,11 +245,19 @@ def test_many_questions_are_asked_at_once(llm: LLMServer, ask: Callable[..., LLM
     assert llm.most_in_flight >= 8
 
 
-@pytest.mark.parametrize(("options", "message"), [({"n": 0}, "n is 0"), ({"rrf_k": -1}, "fusion is -1")])
-def test_a_fusion_of_nothing_is_refused(search: Recorded, options: dict[str, int], message: str) -> None:
-    """Invalid values of n and rrf_k are errors before any request."""
+@pytest.mark.parametrize(
+    ("technique", "options", "message"),
+    [
+        (FusionRetriever, {"n": 0}, "n is 0"),
+        (FusionRetriever, {"rrf_k": -1}, "fusion is -1"),
+        (RewriteRetriever, {"passages": 0}, r"passages is 0: expected 1 or more"),
+        # Slicing would take all but the last passages.
+        (FeedbackRetriever, {"passages": -1}, "passages is -1"),
+    ],
+)
+def test_numbers_that_make_no_search_are_errors_before_any_request(search, technique, options, message):
     with pytest.raises(InputError, match=message):
-        partial(FusionRetriever, search, None)(**options)
+        technique(search, None, **options)
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
@@ -277,14 +285,3 @@ def test_a_search_that_returns_no_list_is_an_error(llm: LLMServer, ask: Callable
     llm.model = lambda _: "20"
     with pytest.raises(CallableError, match=r"The search returned NoneType\.\nReturn a list of documents"):
         _run(HyDERetriever(lambda _query, _k: None, ask()))
-
-
-def test_rewriting_needs_a_passage(search: Recorded) -> None:
-    with pytest.raises(InputError, match=r"passages is 0: expected 1 or more"):
-        RewriteRetriever(search, None, passages=0)
-
-
-def test_feedback_of_fewer_than_no_passages_is_refused(search: Recorded) -> None:
-    """A negative number of passages is an error, as slicing would take all but the last passages."""
-    with pytest.raises(InputError, match="passages is -1"):
-        partial(FeedbackRetriever, search, None)(passages=-1)
