@@ -109,10 +109,20 @@ def test_the_version_is_part_of_the_identity(world: World) -> None:
     assert second.identity.endswith("slow@2")
 
 
-@pytest.mark.parametrize("version", ["", 1])
-def test_a_version_is_a_text(world: World, version: Any) -> None:
-    with pytest.raises(InputError, match='Write version="1", say'):
-        world.session().cached(world.slow, version=version)
+@pytest.mark.parametrize(
+    ("function", "version", "message"),
+    [
+        (len, "", 'Write version="1", say'),
+        (len, 1, 'Write version="1", say'),
+        ("a result", None, "it cannot be called"),
+        ("a result", "1", "it cannot be called"),
+        (partial(len), "1", r"it has no name.*\nWrite a function with def\."),
+        (lambda text: len(text), "1", r"it has no name.*\nWrite a function with def\."),  # noqa: PLW0108
+    ],
+)
+def test_what_cannot_be_cached_is_refused(world: World, function: Any, version: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        world.session().cached(function, version=version)
 
 
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
@@ -271,13 +281,6 @@ def test_an_iterator_is_not_cached_within_the_run(world: World) -> None:
             world.session().cached(function)()
 
 
-@pytest.mark.parametrize("version", [None, "1"])
-def test_only_what_can_be_called_is_cached(world: World, version: str | None) -> None:
-    """Caching something that is not callable, such as a result, raises InputError."""
-    with pytest.raises(InputError, match="it cannot be called"):
-        world.session().cached("a result", version=version)  # type: ignore[type-var]
-
-
 def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None:
     def make_function(inside: str) -> Callable[[str], str]:
         def function(text: str) -> str:
@@ -374,12 +377,6 @@ def test_two_functions_do_not_share_results(world: World) -> None:
 
     functions = world.session()
     assert [_call(functions, function, "abc") for function in (shout, count)] == ["ABC", 3]
-
-
-@pytest.mark.parametrize("nameless", [partial(len), lambda text: len(text)])  # noqa: PLW0108
-def test_a_function_without_a_name_is_refused(world: World, nameless: Callable[..., Any]) -> None:
-    with pytest.raises(InputError, match=r"it has no name.*\nWrite a function with def\."):
-        world.session().cached(nameless, version="1")
 
 
 def test_an_object_with_an_async_call_is_an_async_function(world: World) -> None:

@@ -132,27 +132,19 @@ def test_an_invalid_price_is_an_error_that_names_it(table, line, problem, write)
     assert "USD per million tokens (numbers, at least 0)" in message
 
 
-def test_a_model_that_is_no_table_is_named(write: Callable[[str], Path]) -> None:
-    """A single number as a price raises InputError, since it does not distinguish input from output tokens."""
-    with pytest.raises(InputError, match="model 'm' is 2, expected a table"):
-        Prices.load(write("m = 2"))
-
-
-def test_a_base_url_that_is_no_table_is_named(write: Callable[[str], Path]) -> None:
-    """A base URL whose value is no table raises InputError, and the message shows the valid form."""
-    with pytest.raises(InputError, match=r'expected a table of models by name\.\nWrite \["http'):
-        Prices.load(write(f'"{PROXY}" = 2'))
-
-
-def test_a_price_for_a_whole_base_url_is_refused(write: Callable[[str], Path]) -> None:
-    with pytest.raises(InputError, match=r"model 'input' at http.* is 1, expected a table"):
-        Prices.load(write(f'["{PROXY}"]\ninput = 1\noutput = 1'))
-
-
-def test_a_name_with_dots_needs_quotes(write: Callable[[str], Path]) -> None:
-    """TOML reads gpt-4.1 as a table within a table, and the error says so."""
-    with pytest.raises(InputError, match=r"model 'gpt-4' has the unknown key '1'.*needs quotes"):
-        Prices.load(write("[gpt-4.1]\ninput = 1\noutput = 1"))
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("m = 2", "model 'm' is 2, expected a table"),
+        (f'"{PROXY}" = 2', r'expected a table of models by name\.\nWrite \["http'),
+        (f'["{PROXY}"]\ninput = 1\noutput = 1', r"model 'input' at http.* is 1, expected a table"),
+        # TOML reads gpt-4.1 as a table within a table.
+        ("[gpt-4.1]\ninput = 1\noutput = 1", r"model 'gpt-4' has the unknown key '1'.*needs quotes"),
+    ],
+)
+def test_what_is_no_table_of_prices_is_named(write, content, message):
+    with pytest.raises(InputError, match=message):
+        Prices.load(write(content))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

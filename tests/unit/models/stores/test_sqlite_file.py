@@ -117,23 +117,16 @@ def test_statements_that_are_wrong_are_store_errors(database: Database) -> None:
             run("SELECT nothing FROM nowhere")
 
 
-def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
-    place = tmp_path / "cache"
-    place.write_text("a file", encoding="utf-8")
+@pytest.mark.parametrize("below", ["", "cache"])
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("a file", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
-        Database(place)
+        Database(file / below)
     assert str(caught.value) == (
-        f"The reply cache in {place} cannot be used: {place} is a file, not a folder.\n"
+        f"The reply cache in {file / below} cannot be used: {file} is a file, not a folder.\n"
         "Name another folder with --rageval-cache DIR; or remove this file."
     )
-
-
-def test_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match=f"cannot be used: {file} is a file, not a folder") as caught:
-        Database(file / "cache")
-    assert "cache export" not in str(caught.value)
 
 
 def test_a_folder_that_cannot_be_created_has_no_replies_to_save(tmp_path: Path) -> None:
