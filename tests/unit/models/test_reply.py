@@ -11,15 +11,12 @@ from pytest_rageval.models.messages import Reply, empty_reason, without_reasonin
 REPLY = Reply("c7 – „ja“\n", "m-2024", "length", 12, 3)
 
 
-def test_a_reply_and_its_line_are_inverse() -> None:
-    assert Reply.from_record(json.loads(REPLY.dumps())) == REPLY
-    assert "\n" not in REPLY.dumps()
-
-
-def test_the_line_is_readable_and_sorted() -> None:
+def test_a_reply_and_its_readable_line_are_inverse() -> None:
     assert REPLY.dumps() == (
         '{"finish_reason": "length", "model": "m-2024", "text": "c7 – „ja“\\n", "tokens_in": 12, "tokens_out": 3}'
     )
+    record = json.loads(REPLY.dumps())
+    assert Reply.from_record(record) == Reply.from_record({**record, "cost": 1}) == REPLY
 
 
 @pytest.mark.parametrize("name", ["text", "model", "finish_reason", "tokens_in", "tokens_out"])
@@ -39,10 +36,6 @@ def test_a_field_of_another_kind_or_a_missing_one_is_named(name: str) -> None:
 def test_anything_but_an_object_is_refused(line: str, expected_message: str) -> None:
     with pytest.raises(ValueError, match=expected_message):
         Reply.from_record(json.loads(line))
-
-
-def test_further_fields_do_not_matter() -> None:
-    assert Reply.from_record({**json.loads(REPLY.dumps()), "cost": 1}) == REPLY
 
 
 @pytest.mark.parametrize(

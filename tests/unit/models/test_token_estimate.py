@@ -14,8 +14,8 @@ from pytest_rageval.models.budget import FRAME_TOKENS, REPLY_TOKENS, count_token
 WORDS = st.text(st.sampled_from("abcxyzABC019 \n\t.,;:!-=_'\"(){}äßñđếбв中文あ한ไ😀’–"), max_size=30)
 
 
-def test_an_empty_text_has_none() -> None:
-    assert count_tokens("") == 0
+def test_an_empty_text_and_no_messages_have_none() -> None:
+    assert (count_tokens(""), prompt_tokens([])) == (0, 0)
 
 
 @pytest.mark.parametrize("text", [" ", "\n", "\x00", "\x7f", "a", "é", "ế", "\u200b", "\ud800", "\U0010ffff"])
@@ -100,10 +100,6 @@ def test_a_prompt_has_its_contents_and_their_framing() -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     contents = count_tokens("Be brief.") + count_tokens("Why?")
     assert prompt_tokens(messages) == contents + 2 * FRAME_TOKENS + REPLY_TOKENS
-
-
-def test_without_messages_there_is_no_prompt() -> None:
-    assert prompt_tokens([]) == 0
 
 
 @pytest.mark.parametrize("content", [None, "", [], [{"type": "image_url", "image_url": {"url": "data:"}}], 7])

@@ -130,22 +130,27 @@ def test_a_refused_parameter_is_left_out(refusal: dict[str, Any], name: str) -> 
     assert sent == {other: value for other, value in SENT.items() if other != name}
 
 
-@pytest.mark.parametrize("refusal", [OPENAI_UNSUPPORTED_PARAMETER, AZURE_WITHOUT_PARAM])
-def test_max_tokens_has_another_name(refusal: dict[str, Any]) -> None:
-    dialect = UnsupportedParams()
-    assert dialect.learn(SENT, refusal)
-    sent, without = dialect.adapt(SENT)
-    assert without == ""
-    assert sent == {
-        "max_completion_tokens" if name == "max_tokens" else name: value for name, value in SENT.items()
-    }
+RENAMED = {"max_completion_tokens" if name == "max_tokens" else name: value for name, value in SENT.items()}
+BOTH = {"max_tokens": 16, "max_completion_tokens": 16}
 
 
-def test_the_other_name_has_another_name_too() -> None:
+@pytest.mark.parametrize(
+    ("sent", "refusal", "adapted"),
+    [
+        (SENT, OPENAI_UNSUPPORTED_PARAMETER, (RENAMED, "")),
+        (SENT, AZURE_WITHOUT_PARAM, (RENAMED, "")),
+        ({"max_completion_tokens": 16}, OLD_OPENAI, ({"max_tokens": 16}, "")),
+        # Where both names are sent, the refused one is left out, since the other has the same meaning.
+        (BOTH, OPENAI_UNSUPPORTED_PARAMETER, ({"max_completion_tokens": 16}, "max_tokens")),
+    ],
+)
+def test_the_limit_of_tokens_has_another_name(sent, refusal, adapted) -> None:
+    """Requests that are in flight together teach the same."""
     dialect = UnsupportedParams()
-    assert dialect.learn({"max_completion_tokens": 16}, OLD_OPENAI)
-    assert dialect.adapt({"max_completion_tokens": 16}) == ({"max_tokens": 16}, "")
-    assert dialect.adapt({"max_tokens": 16}) == ({"max_tokens": 16}, "")
+    for _ in range(16):
+        assert dialect.learn(sent, refusal)
+    assert dialect.adapt(sent) == adapted
+    assert dialect.adapt(adapted[0]) == (adapted[0], "")
 
 
 @pytest.mark.parametrize("first_name", ["max_tokens", "max_completion_tokens"])
@@ -162,24 +167,6 @@ def test_one_name_after_the_other_is_not_tried_for_ever(first_name: str) -> None
         assert dialect.learn(sent, refusal) is expected
     assert tried[0] == first_name
     assert set(tried) == {"max_tokens", "max_completion_tokens"}
-
-
-def test_where_both_names_are_sent_the_refused_one_is_left_out() -> None:
-    """If a request has both names, the refused one is omitted, since the other has the same meaning."""
-    dialect = UnsupportedParams()
-    both = {"max_tokens": 16, "max_completion_tokens": 16}
-    assert dialect.learn(both, OPENAI_UNSUPPORTED_PARAMETER)
-    assert dialect.adapt(both) == ({"max_completion_tokens": 16}, "max_tokens")
-
-
-def test_requests_refused_at_the_same_time_teach_the_same() -> None:
-    """If 16 requests in flight are refused for the same parameter, it is renamed once."""
-    dialect = UnsupportedParams()
-    for _ in range(16):
-        assert dialect.learn(SENT, OPENAI_UNSUPPORTED_PARAMETER)
-    sent, without = dialect.adapt(SENT)
-    assert sent["max_completion_tokens"] == 16
-    assert without == ""
 
 
 def test_several_refused_parameters_are_listed() -> None:
