@@ -79,7 +79,7 @@ def test_a_disk_too_full_to_make_it_smaller_is_no_failure(rageval, cache, monkey
     def full(self: Database, sql: str, *parameters: object) -> object:
         if sql == "VACUUM":
             raise self.unusable_error("full") from StoreError("database or disk is full")
-        return execute(self, sql, *parameters)  # type: ignore[arg-type]
+        return execute(self, sql, *parameters)
 
     monkeypatch.setattr(Database, "execute", full)
     done = rageval("prune", "--cut")

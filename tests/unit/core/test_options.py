@@ -109,7 +109,6 @@ def test_user_and_password_leave_the_base_url_where_it_enters(source: str) -> No
         "environment": lambda: _resolve(OPENAI_BASE_URL=text),
     }[source]()
     base_url = settings.base_url
-    assert base_url is not None
     assert base_url.url == "https://llm.example:8080/v1"
     assert base_url.login == Secret("me:pass@word")
     assert base_url.query == Secret("api-version=2024-10-21&api-key=hidden")

@@ -28,7 +28,6 @@ OTHER_FORMS = {"id": "q1", "question": "q", "metadata": "text", "history": ["hi"
 
 def _example(record: dict[str, Any]) -> Example:
     evalset = load_records([record])
-    assert evalset is not None
     return evalset.examples[0]
 
 

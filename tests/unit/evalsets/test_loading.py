@@ -152,7 +152,6 @@ def test_records_are_known_by_what_they_can_do(source: object) -> None:
     """Records are detected by their methods; each kind gives the same examples, also when loaded again."""
     for _ in range(2):
         evalset = load_records(source)
-        assert evalset is not None
         assert evalset.examples == EXPECTED
 
 
@@ -183,7 +182,6 @@ def test_what_is_missing_or_timed_in_a_cell() -> None:
         "meta": {"x": float("nan"), "y": [Array(1)]},
     }
     evalset = load_records([row])
-    assert evalset is not None
     assert evalset.examples[0].extra == {"day": "2024-05-01", "meta": {"x": None, "y": [1]}}
 
 
@@ -203,7 +201,6 @@ def test_the_real_ones_are_read_the_same(package: str) -> None:
     module = pytest.importorskip(package)
     source = module.Dataset.from_list(ROWS) if package == "datasets" else module.DataFrame(ROWS)
     evalset = load_records(source)
-    assert evalset is not None
     assert evalset.examples == EXPECTED
 
 
@@ -283,5 +280,4 @@ def test_exclude_own_id_is_a_keyword_of_each_format(tmp_path: Path) -> None:
     before, after = (load(tmp_path / "e.jsonl", exclude_own_id=on) for on in (False, True))
     assert not {each.digest for each in before} & {each.digest for each in after}
     records = load_records([{"id": "q1", "question": "Where?"}], LoadOptions.parse({"exclude_own_id": True}))
-    assert records is not None
     assert records.examples[0].extra == {"exclude_ids": ["q1"]}

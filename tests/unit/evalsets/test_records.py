@@ -270,47 +270,43 @@ def test_an_eval_set_that_was_read_is_not_checked_again(tmp_path, monkeypatch, s
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (replace(WHOLE, id=1), replace(WHOLE, id="1")),  # type: ignore[arg-type]
-        (replace(WHOLE, id=np.int64(1)), replace(WHOLE, id="1")),  # type: ignore[arg-type]
-        (replace(WHOLE, gold=(Gold(1),)), replace(WHOLE, gold=(Gold("1"),))),  # type: ignore[arg-type]
-        (replace(WHOLE, gold=[Gold("d")]), replace(WHOLE, gold=(Gold("d"),))),  # type: ignore[arg-type]
-        (replace(WHOLE, gold=({"id": "d"},)), replace(WHOLE, gold=(Gold("d"),))),  # type: ignore[arg-type]
-        (replace(WHOLE, answers=["a"]), WHOLE),  # type: ignore[arg-type]
-        (replace(WHOLE, nuggets=["n", {"text": "m", "vital": False}]), WHOLE),  # type: ignore[arg-type]
-        (replace(WHOLE, history=[*WHOLE.history]), WHOLE),  # type: ignore[arg-type]
+        (replace(WHOLE, id=1), replace(WHOLE, id="1")),
+        (replace(WHOLE, id=np.int64(1)), replace(WHOLE, id="1")),
+        (replace(WHOLE, gold=(Gold(1),)), replace(WHOLE, gold=(Gold("1"),))),
+        (replace(WHOLE, gold=[Gold("d")]), replace(WHOLE, gold=(Gold("d"),))),
+        (replace(WHOLE, gold=({"id": "d"},)), replace(WHOLE, gold=(Gold("d"),))),
+        (replace(WHOLE, answers=["a"]), WHOLE),
+        (replace(WHOLE, nuggets=["n", {"text": "m", "vital": False}]), WHOLE),
+        (replace(WHOLE, history=[*WHOLE.history]), WHOLE),
         (replace(WHOLE, tags=MappingProxyType(dict(WHOLE.tags))), WHOLE),
-        (replace(WHOLE, tags=None, filters=None), replace(WHOLE, tags={}, filters={})),  # type: ignore[arg-type]
+        (replace(WHOLE, tags=None, filters=None), replace(WHOLE, tags={}, filters={})),
         ({"id": 1, "question": "Q?", "gold": [{"id": 2}]}, Example("1", "Q?", gold=(Gold("2"),))),
-        (
-            _ExampleWithSource(1, "Q?", origin="x"),  # type: ignore[arg-type]
-            _ExampleWithSource("1", "Q?", origin="x"),
-        ),
+        (_ExampleWithSource(1, "Q?", origin="x"), _ExampleWithSource("1", "Q?", origin="x")),
     ],
 )
 def test_examples_in_python_are_read_as_records_are(given: Any, expected: Example) -> None:
-    evalset = check_evalset(EvalSet("mine", [given], SubsetInfo(9)))  # type: ignore[arg-type]
+    evalset = check_evalset(EvalSet("mine", [given], SubsetInfo(9)))
     assert (evalset.name, evalset.examples, evalset.part) == ("mine", (expected,), SubsetInfo(9))
     assert type(evalset.examples[0]) is type(expected)
     assert type(evalset.examples[0].tags) is dict
     records = load_records([given])
-    assert records is not None
     assert records.examples == (expected,)
 
 
 @pytest.mark.parametrize(
     ("example", "expected"),
     [
-        (replace(WHOLE, id=None), '"id" is null, expected text'),  # type: ignore[arg-type]
-        (replace(WHOLE, question=None), '"question" is null, expected text'),  # type: ignore[arg-type]
-        (replace(WHOLE, answers="a"), "\"answers\" is the text 'a', expected a list"),  # type: ignore[arg-type]
-        (replace(WHOLE, gold=("d",)), "\"gold\"[0] is the text 'd', expected an object"),  # type: ignore[arg-type]
-        (replace(WHOLE, gold=Gold("d")), '"gold" is a Gold, expected a list'),  # type: ignore[arg-type]
+        (replace(WHOLE, id=None), '"id" is null, expected text'),
+        (replace(WHOLE, question=None), '"question" is null, expected text'),
+        (replace(WHOLE, answers="a"), "\"answers\" is the text 'a', expected a list"),
+        (replace(WHOLE, gold=("d",)), "\"gold\"[0] is the text 'd', expected an object"),
+        (replace(WHOLE, gold=Gold("d")), '"gold" is a Gold, expected a list'),
         (replace(WHOLE, gold=(Gold(),)), '"gold"[0] does not say which passage it is'),
-        (replace(WHOLE, gold=(Gold("d", grade=0.5),)), '"gold"[0] "grade" is 0.5, expected an integer'),  # type: ignore[arg-type]
-        (replace(WHOLE, tags=["a"]), '"tags" is a list, expected an object'),  # type: ignore[arg-type]
+        (replace(WHOLE, gold=(Gold("d", grade=0.5),)), '"gold"[0] "grade" is 0.5, expected an integer'),
+        (replace(WHOLE, tags=["a"]), '"tags" is a list, expected an object'),
         (replace(WHOLE, extra={"x": {1}}), '"extra" holds what JSON cannot*'),
-        (replace(WHOLE, filters=["a"]), '"filters" is a list, expected an object'),  # type: ignore[arg-type]
-        (replace(WHOLE, history=("Hi",)), "\"history\"[0] is the text 'Hi', expected a message"),  # type: ignore[arg-type]
+        (replace(WHOLE, filters=["a"]), '"filters" is a list, expected an object'),
+        (replace(WHOLE, history=("Hi",)), "\"history\"[0] is the text 'Hi', expected a message"),
         ("q1", "an example is an object, found the text 'q1'"),
     ],
 )
@@ -332,8 +328,8 @@ def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, expecte
             "EvalSet 'mine', example 2: the id \"q1\" is already that of EvalSet 'mine', *",
         ),
         (EvalSet("mine", ()), "mine contains no examples.*"),
-        (EvalSet("mine", WHOLE), "EvalSet 'mine': \"examples\" is a Example, expected a list.*"),  # type: ignore[arg-type]
-        (EvalSet(None, (WHOLE,)), 'EvalSet None: "name" is null, expected text.*'),  # type: ignore[arg-type]
+        (EvalSet("mine", WHOLE), "EvalSet 'mine': \"examples\" is a Example, expected a list.*"),
+        (EvalSet(None, (WHOLE,)), 'EvalSet None: "name" is null, expected text.*'),
     ],
 )
 def test_an_eval_set_in_python_that_cannot_be_used_is_an_error(evalset: EvalSet, message: str) -> None:

@@ -251,7 +251,6 @@ def test_a_sample_without_examples_is_an_error() -> None:
 
 def test_a_part_names_its_sample_its_shard_and_the_size_of_the_whole() -> None:
     part = select_subset(_evalset(100), sample=0.5, shard=(2, 4))
-    assert part.part is not None
     assert (part.part.total, str(part.part)) == (100, "sample 0.5, shard 2/4")
     assert str(select_subset(_evalset(100), shard=(1, 2)).part) == "shard 1/2"
 

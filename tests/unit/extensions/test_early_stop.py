@@ -78,8 +78,8 @@ class Rag:
 
         judge = Judge()
         if self.fingerprint is not None:
-            generate.fingerprint = self.fingerprint  # type: ignore[attr-defined]
-            judge.fingerprint = "judge 1"  # type: ignore[attr-defined]
+            generate.fingerprint = self.fingerprint
+            judge.fingerprint = "judge 1"
         return Components(self.search, generate, judge)
 
 
@@ -340,7 +340,7 @@ def test_two_thresholds_on_one_score_need_all_questions(good: Settings) -> None:
 
 def test_a_comparator_of_a_plugin_counts_as_changed(good: Settings) -> None:
     registry = Registry()
-    registry.add_comparator("mine", Judge())  # type: ignore[arg-type]
+    registry.add_comparator("mine", Judge())
     registry.add_answer_measure("length", lambda answer, _: float(len(answer) > 3))
     for gate in (
         threshold("answer.correct@1", max_drop=0.02, comparator="mine or em"),
@@ -401,7 +401,7 @@ def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
         return [Outcome(each, float(number(each.question) >= 40)) for each in batch]
 
     async def fails(seed: int) -> bool:
-        pipeline = Pipeline(Retriever(), None, None, seed=seed)  # type: ignore[arg-type]
+        pipeline = Pipeline(Retriever(), None, None, seed=seed)
         resolved = ResolvedScore(Spec.parse("half@1"), 1)
         monitored = MonitoredThreshold(Threshold("half@1", max_drop=0.0), before, 0.0)
         monitor = DropMonitor(pipeline, resolved, ScoreDef("half", half), monitored)
@@ -435,7 +435,7 @@ class Retriever:
 def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(*, drop, certain, status):
     """A larger drop than allowed, which all questions would not show to be significant, is no plain pass."""
     states = {f"q{n}": "asked" if n < 4 else "not asked" for n in range(20)}
-    early = EarlyStopResult(0.05, None, states, 20, "pass", drop, certain)  # type: ignore[arg-type]
+    early = EarlyStopResult(0.05, None, states, 20, "pass", drop, certain)
     known = score_of(numbered(3, 1))
     given = ThresholdInput(
         known, threshold_of("recall@5", max_drop=0.02), BaselineLookup({}, before_of(numbered(20, 0))), early

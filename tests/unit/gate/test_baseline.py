@@ -67,7 +67,6 @@ def test_the_number_of_runs_is_written_if_there_are_several(path: Path) -> None:
         assert stored["examples"]["q1"]["score"] == (1.0 if runs == 1 else 0.625)
         Baseline({"t": entry}).write(path)
         before = Baseline.read(path).score("t", "answer.em@1", None)
-        assert before is not None
         assert before.runs == runs
 
 
@@ -460,7 +459,6 @@ def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
     Baseline({"t": _entry({"q1": 1.0, "q2": None, "q3": -0.5})}).write(path)
     baseline = Baseline.read(path)
     before = baseline.score("t", "recall@5", None)
-    assert before is not None
     assert before.examples["q3"]["score"] == -0.5
     assert (baseline.score("t", "mrr@5", None), baseline.score("u", "recall@5", None)) == (None, None)
     with pytest.raises(

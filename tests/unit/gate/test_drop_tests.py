@@ -19,7 +19,7 @@ P_LOST = mcnemar_p_value(6, 0, 20)
 
 
 def _part(now: Values, before: Values = ALL, **words: object) -> DropTestInput:
-    threshold = threshold_of("recall@5", max_drop=0.02, **words)  # type: ignore[arg-type]
+    threshold = threshold_of("recall@5", max_drop=0.02, **words)
     return DropTestInput(threshold, comparison_of(before, now))
 
 

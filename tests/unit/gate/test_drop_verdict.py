@@ -106,7 +106,7 @@ def test_what_chance_does_has_enough_digits_to_differ_from_the_level() -> None:
     reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=p_value * 0.999).reason
     often, limit = re.search(
         r"about 1 in ([\d.]+) comparisons \(red among so many scores: 1 in ([\d.]+) or rarer", reason
-    ).groups()  # type: ignore[union-attr]
+    ).groups()
     assert float(often) < float(limit)
 
 
@@ -455,7 +455,7 @@ def test_a_drop_is_judged_in_the_worst_case_of_what_is_unscored(bounds, inconclu
     for n in (10, 1):
         now = score_of(numbered(100, 0) | {f"q{i}": None for i in range(n)}, cause="run")
         comparison = compare(now, {}, before_of(numbered(100, 0)))
-        threshold = threshold_of("recall@5", inconclusive=inconclusive, **bounds)  # type: ignore[arg-type]
+        threshold = threshold_of("recall@5", inconclusive=inconclusive, **bounds)
         test = drop_test(comparison, max_drop=bounds["max_drop"]) if "max_drop" in bounds else None
         verdict = verdict_on(now, threshold, comparison, test)
         if n == 1:

@@ -9,7 +9,7 @@ from pytest_rageval.stats.mcnemar import mcnemar_p_value
 
 def _score(test: str, lost: int, gained: int = 0, n: int = 30, **words: object) -> SuiteScore:
     values = [1.0] * lost + [-1.0] * gained + [0.0] * (n - lost - gained)
-    return SuiteScore(test, "hit@5", {f"{test} {i}": value for i, value in enumerate(values)}, **words)  # type: ignore[arg-type]
+    return SuiteScore(test, "hit@5", {f"{test} {i}": value for i, value in enumerate(values)}, **words)
 
 
 def _tested(*scores: SuiteScore, gated: int = 0, alpha: float = 0.05) -> SuiteTestResult:

@@ -54,7 +54,7 @@ class Listening(LLMServer):
             self.api_keys.add(found[1].decode() if found else "")
             return head
 
-        reader.readuntil = readuntil  # type: ignore[method-assign]
+        reader.readuntil = readuntil
         await super()._connection(reader, writer)
 
 

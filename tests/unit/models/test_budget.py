@@ -28,8 +28,8 @@ PRICES = Prices(
 )
 PATIENCE = 60.0
 REPLY = Reply("x", tokens_in=10, tokens_out=10)
-MOST = PRICES.get("", "m").cost(prompt_tokens(ASKED.messages), 100)  # type: ignore[union-attr]
-COST = PRICES.get("", "m").cost(10, 10)  # type: ignore[union-attr]
+MOST = PRICES.get("", "m").cost(prompt_tokens(ASKED.messages), 100)
+COST = PRICES.get("", "m").cost(10, 10)
 
 DIES_IN_A_CALL = """
 import asyncio, os, sys
@@ -323,7 +323,7 @@ def test_a_clock_change_keeps_the_spending_of_the_run(database: Database, clock:
     """If the wall clock jumps a month ahead during a run, the run's earlier calls still count."""
     budget = _budget(max_calls=2)
     _run(_buy(budget, database))
-    clock.time = lambda: time.time() + 30 * 86_400  # type: ignore[method-assign]
+    clock.time = lambda: time.time() + 30 * 86_400
     _run(_buy(budget, database))
     with pytest.raises(BudgetError, match="2 calls were made"):
         _run(_buy(budget, database))

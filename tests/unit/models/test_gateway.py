@@ -321,7 +321,7 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
         claimed.append(key)
         return await claim(key)
 
-    new_gateway.cache.claim = noted  # type: ignore[method-assign]
+    new_gateway.cache.claim = noted
 
     async def main() -> list[Any]:
         at = _at(server)
@@ -816,7 +816,6 @@ def test_a_transaction_of_another_process_stalls_no_request(gateway, tmp_path, s
             asking = [asyncio.create_task(gateway.get_reply(_at(server), _request(n))) for n in range(4)]
             await until(lambda: server.in_flight == len(asking))
             (tmp_path / "go").touch()
-            assert holder.stdout is not None
             assert await asyncio.to_thread(holder.stdout.readline) == "held\n"
             server.together = len(asking)
             await until(lambda: server.in_flight == 0)

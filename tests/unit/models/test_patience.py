@@ -114,7 +114,7 @@ def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clo
         return await asyncio.gather(poison, return_exceptions=True)
 
     class _Picky(_Client):
-        async def complete(self, request: Request, *_: object) -> tuple[Reply, float | None]:  # type: ignore[override]
+        async def complete(self, request: Request, *_: object) -> tuple[Reply, float | None]:
             await asyncio.sleep(0.1)
             if request.model == "poison":
                 raise RetryableError("the server answered 429: too large", "throttled")

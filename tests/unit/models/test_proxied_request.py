@@ -49,7 +49,7 @@ def test_a_stream_is_the_same_request_and_another_body_is_not() -> None:
         make_proxied_request("u", CHAT, BODY, sample=1),
         make_proxied_request("u", CHAT, {**BODY, "user": "x"}),
         make_proxied_request("u", CHAT, {**BODY, "model": "n"}),
-        Request("u", "m", tuple(BODY["messages"]), {"temperature": 0.5}),  # type: ignore[arg-type]
+        Request("u", "m", tuple(BODY["messages"]), {"temperature": 0.5}),
     ]
     assert len({key, *(other.key for other in others)}) == 1 + len(others)
 

@@ -170,7 +170,6 @@ def test_the_shipped_table_is_sound() -> None:
     for base_url, models in shipped.items():
         for model in models:
             price = prices.get(base_url, model)
-            assert price is not None
             assert 0 < price.input <= price.output <= 100
             assert price.max_output is None or 4096 <= price.max_output <= 1_000_000
             assert all(2 * lower.input == price.input for lower in price.tiers.values())

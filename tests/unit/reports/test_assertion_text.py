@@ -20,7 +20,6 @@ def test_a_comparison_is_explained_from_both_sides(score, op, bound, mirrored, l
     """`score >= 0.75` and `0.75 <= score` have the same text, which lists the questions beyond the bound."""
     lines = explain_assertion(op, score, bound, Room())
     assert lines == explain_assertion(mirrored, bound, score, Room())
-    assert lines is not None
     assert lines[0] == f"llm_reteval@2 {op} {bound:g}"
     assert lines[1] == f"llm_reteval@2 is 0.438: {lost}"
     assert lines[2].startswith("llm_reteval@2 = 0.438 (")

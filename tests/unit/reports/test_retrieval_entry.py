@@ -29,5 +29,4 @@ def test_a_time_that_one_score_knows_counts(order: int) -> None:
     """
     scores = [_score("latency.p95@3", 0.3, 0.1), _score("recall@3", None, 0.1)]
     entry = Retrievals(scores[::order]).entry()
-    assert entry is not None
     assert (entry["questions"], entry["timed"], entry["latency_p95"]) == (2, 2, 0.3)

@@ -67,5 +67,5 @@ def test_what_a_framework_writes_into_a_class_is_not_its_own() -> None:
         return "by the synchronous one"
 
     asks.__module__ = "framework.base"
-    Patched.asks = asks  # type: ignore[method-assign]
+    Patched.asks = asks
     assert overrides_method(Patched(), "asks") is False

@@ -102,7 +102,7 @@ def test_filters_that_would_be_ignored_are_an_error(loop: BackgroundEventLoop, r
 def test_a_history_that_is_not_taken_is_noted(loop: BackgroundEventLoop) -> None:
     def noted(retriever: Callable[..., Any]) -> bool:
         with_history = Example("q", "To Norway?", history=HISTORY)
-        pipeline = Pipeline(adapt_retriever(retriever, loop), None, None)  # type: ignore[arg-type]
+        pipeline = Pipeline(adapt_retriever(retriever, loop), None, None)
         assert not loop.run(pipeline.ranking(with_history.question, 1)).without_history
         return loop.run(pipeline.ranking(with_history, 1)).without_history
 

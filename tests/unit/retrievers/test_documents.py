@@ -140,7 +140,7 @@ def test_text_id_score_and_metadata_are_found(item: Any, expected: Document) -> 
         (("t", None, 1, {"id": "b"}), Document("t", None, 1.0, {"id": "b"})),
         (("t", "a", None, {}, ("a.md", 1, 5)), Document("t", "a", span=Span("a.md", 1, 5))),
         (
-            ("t", "a", None, {}, Span(PurePosixPath("a.md"), np.int64(1), 5)),  # type: ignore[arg-type]
+            ("t", "a", None, {}, Span(PurePosixPath("a.md"), np.int64(1), 5)),
             Document("t", "a", span=Span("a.md", 1, 5)),
         ),
     ],
@@ -161,7 +161,7 @@ def test_a_document_with_the_right_types_is_the_same_object() -> None:
 
 
 def test_a_document_of_a_subclass_keeps_its_fields() -> None:
-    document = document_from(_DocumentWithAddress("t", 5, url="http://x"))  # type: ignore[arg-type]
+    document = document_from(_DocumentWithAddress("t", 5, url="http://x"))
     assert document == _DocumentWithAddress("t", "5", url="http://x")
 
 
@@ -202,8 +202,8 @@ def test_every_usual_name_of_the_id(name: str, make: Any) -> None:
         ({"txt": "t", "n": 1}, "dict with the keys txt, n"),
         ({"text": 5}, "dict with the keys text"),
         (SimpleNamespace(txt="t"), "SimpleNamespace"),
-        (Document(None), "Document"),  # type: ignore[arg-type]
-        (Document(5, "a"), "Document"),  # type: ignore[arg-type]
+        (Document(None), "Document"),
+        (Document(5, "a"), "Document"),
     ],
 )
 def test_an_item_without_text_is_named(item: Any, description: str) -> None:
@@ -235,7 +235,7 @@ def test_a_usual_mistake_has_a_hint(item: Any, hint: str) -> None:
 def test_a_data_frame_is_its_rows() -> None:
     expected = [Document("a", "1"), Document("b")]
     assert retrieval_from(_Frame()).documents == expected
-    assert retrieval_from(Retrieval(_Frame())).documents == expected  # type: ignore[arg-type]
+    assert retrieval_from(Retrieval(_Frame())).documents == expected
     assert corpus_from(_Frame()) == tuple(expected)
 
 

@@ -233,7 +233,7 @@ def test_the_questions_of_a_batch_that_fails_are_asked_alone(loop, monkeypatch, 
 def test_another_number_of_results_is_an_error(loop, results, message, *, inline):
     """If retrieve_many returns another number of results, every question has an error: results cannot be assigned."""
     search = _Many()
-    search.retrieve_many = results  # type: ignore[method-assign]
+    search.retrieve_many = results
     errors = _asked(loop, adapt_retriever(search, loop), ["a", "b"], inline=inline)
     assert [type(result) for result in errors] == [CallableError, CallableError]
     assert f"rageval_retriever {message}" in str(errors[0])
@@ -297,7 +297,7 @@ def test_a_langchain_retriever_with_a_batch_of_its_own(loop, *, inline, has_k):
             return [Document(f"{query} alone")]
 
     class Own(Plain):
-        def batch(self, inputs: list[str], *_: Any, **__: Any) -> list[list[Document]]:  # type: ignore[override]
+        def batch(self, inputs: list[str], *_: Any, **__: Any) -> list[list[Document]]:
             k = self.k if isinstance(self, Counted) else 1
             return [[Document(f"{query} {len(inputs)}")] * k for query in inputs]
 

@@ -210,11 +210,11 @@ def test_dspy(loop: BackgroundEventLoop) -> None:
     encode = dspy.Embedder(lambda texts: np.array([_embed(text) for text in texts], dtype="float32"))
     search = dspy.Embeddings(corpus=list(TEXTS.values()), embedder=encode, k=2)
 
-    class Module(dspy.Module):  # type: ignore[misc, name-defined]
+    class Module(dspy.Module):
         def forward(self, query: str) -> Any:
             return dspy.Prediction(passages=search(query).passages, reasoning="by words")
 
-    class ModuleWithK(dspy.Module):  # type: ignore[misc, name-defined]
+    class ModuleWithK(dspy.Module):
         def forward(self, question: str, k: int = 1) -> Any:
             found = ["kb-1", "kb-3"] if question == QUESTION else []
             return dspy.Prediction(context=[{"id": name, "text": TEXTS[name]} for name in found[:k]])
@@ -227,7 +227,7 @@ def test_dspy(loop: BackgroundEventLoop) -> None:
 def test_smolagents(loop: BackgroundEventLoop) -> None:
     smolagents = pytest.importorskip("smolagents")
 
-    class Tool(smolagents.Tool):  # type: ignore[misc, name-defined]
+    class Tool(smolagents.Tool):
         name, description, output_type = "search", "Searches the handbook.", "array"
         inputs = {"query": {"type": "string", "description": "the question"}}  # noqa: RUF012
 

@@ -137,7 +137,7 @@ class _Passes:
     """A module of DSPy or a tool of smolagents: calls accept anything and go to `forward`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[str]:
-        return self.forward(*args, **kwargs)  # type: ignore[attr-defined, no-any-return]
+        return self.forward(*args, **kwargs)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,6 @@ class CountingGenerator:
     async def generate(self, question: str, *_: object, **__: object) -> str:
         self.now += 1
         self.most = max(self.most, self.now)
-        assert self.run is not None
         self.totals.add(self.run.started_examples + self.run.waiting_examples)
         await asyncio.sleep(0)
         self.now -= 1

@@ -23,7 +23,6 @@ def test_two_systems_are_compared_two_sided() -> None:
 def test_each_pair_that_could_have_been_the_one_counts(systems: int, pairs: int) -> None:
     """With ten gains, the p-value of 1 / 2^10 is multiplied by the number of ordered pairs of systems."""
     best, *others = compare_with_best([_system(*[1] * 10), *[_system(*[0] * 10)] * (systems - 1)])
-    assert best is not None
     assert best.best
     assert [other and other.p_value for other in others] == [pytest.approx(pairs / 1024)] * (systems - 1)
 
@@ -44,10 +43,8 @@ def test_systems_without_a_score_are_in_no_pair() -> None:
     """A system without scores has no standing, and its pairs do not count in the correction."""
     assert compare_with_best([{}, {}]) == [None, None]
     best, none, other = compare_with_best([_system(*[1] * 6), {}, _system(*[0] * 6)])
-    assert best is not None
     assert best.best
     assert none is None
-    assert other is not None
     assert other.p_value == pytest.approx(2 / 64)
 
 

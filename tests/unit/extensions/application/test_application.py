@@ -213,11 +213,11 @@ def test_langchain(loop: BackgroundEventLoop) -> None:
     retrievers = pytest.importorskip("langchain_core.retrievers")
     documents = pytest.importorskip("langchain_core.documents")
 
-    class Inner(retrievers.BaseRetriever):  # type: ignore[misc, name-defined]
+    class Inner(retrievers.BaseRetriever):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:  # noqa: ARG002
             return [documents.Document(id=f"{query}{n}", page_content=f"{query}{n}") for n in range(3)]
 
-    class Outer(retrievers.BaseRetriever):  # type: ignore[misc, name-defined]
+    class Outer(retrievers.BaseRetriever):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
             found: list[Any] = Inner().invoke(query, config={"callbacks": run_manager.get_child()})
             return found[:2]
@@ -236,7 +236,7 @@ def test_llama_index(loop: BackgroundEventLoop) -> None:
     retrievers = pytest.importorskip("llama_index.core.retrievers")
     schema = pytest.importorskip("llama_index.core.schema")
 
-    class Own(retrievers.BaseRetriever):  # type: ignore[misc, name-defined]
+    class Own(retrievers.BaseRetriever):
         def _retrieve(self, query_bundle: Any) -> list[Any]:
             node = schema.TextNode(id_="n1", text=query_bundle.query_str)
             return [schema.NodeWithScore(node=node, score=1.0)]

@@ -148,7 +148,6 @@ class History:
         ]
         score = Score("recall@5", runs[0], repeats=runs[1:])
         result = rule_on(score, self.threshold, self.baseline)
-        assert result.comparison is not None
         return Measured(result.verdict.status, result.comparison.drop, varies=self.flipped > 0)
 
     def found(self) -> list[str]:

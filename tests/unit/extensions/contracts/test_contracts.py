@@ -38,7 +38,7 @@ def _found(world: World, *documents: Any) -> None:
 
 
 def _example(*negatives: object, gold: object = ({"id": "g"},), **fields: object) -> Example:
-    record = {"id": "q", "question": "q", "gold": list(gold), **fields}  # type: ignore[call-overload]
+    record = {"id": "q", "question": "q", "gold": list(gold), **fields}
     return example_from(
         record | ({"negatives": list(negatives)} if negatives else {}), place="e.jsonl line 1"
     )

@@ -121,7 +121,7 @@ def test_fewer_vectors_than_texts_are_refused() -> None:
 @pytest.mark.parametrize("encoder", ["all-MiniLM-L6-v2", len])
 def test_anything_but_an_encoder_is_refused(encoder: object) -> None:
     with pytest.raises(InputError, match=r"lacks the method sentences(?s:.*)SentenceEncoder\(name\)"):
-        DenseRetriever(CORPUS, encoder=encoder)  # type: ignore[arg-type]
+        DenseRetriever(CORPUS, encoder=encoder)
 
 
 def test_questions_and_passages_are_encoded_differently() -> None:

@@ -30,7 +30,7 @@ def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
     """A second process reads exactly the same vectors from the store without encoding."""
     first, second = Encoder(), Encoder()
     for encoder in (first, second):
-        cached = CachedEncoder(encoder, SharedEmbeddings(lambda: SqliteStore(tmp_path)))  # type: ignore[arg-type]
+        cached = CachedEncoder(encoder, SharedEmbeddings(lambda: SqliteStore(tmp_path)))
         vectors = cached.sentences(["aa", "b"])
         assert [vector.dtype for vector in vectors] == [np.float32] * 2
         assert [vector.tolist() for vector in vectors] == [

@@ -195,7 +195,7 @@ class APIConnectionError(Exception):
 def wrapped(cause: Exception) -> Exception:
     """Return an exception that wraps another one, as any-llm does."""
     outer = RuntimeError("it failed")
-    outer.original_exception = cause  # type: ignore[attr-defined]
+    outer.original_exception = cause
     return outer
 
 
@@ -370,7 +370,7 @@ def test_the_name_of_a_client_is_the_same_in_every_run(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "tests", SimpleNamespace(module_level=module_level))
     assert named(module_level) == "client:tests.module_level"
     fingerprinted = functools.partial(module_level)
-    fingerprinted.fingerprint = "bedrock, eu-west-1"  # type: ignore[attr-defined]
+    fingerprinted.fingerprint = "bedrock, eu-west-1"
     assert named(fingerprinted) == "client:bedrock, eu-west-1"
 
 

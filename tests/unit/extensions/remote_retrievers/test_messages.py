@@ -110,7 +110,7 @@ def test_the_parameters_are_those_of_the_body(body: object, parameters: str) -> 
 )
 def test_settings_that_cannot_be_used_are_errors(arguments: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        HTTPRetriever("http://localhost/", **arguments)  # type: ignore[arg-type]
+        HTTPRetriever("http://localhost/", **arguments)
 
 
 def test_a_resource_belongs_to_its_loop_and_ends_with_it() -> None:

@@ -95,7 +95,7 @@ def test_a_program_that_fails_fails_all_that_follow(command, tmp_path, query, ki
     began = time.monotonic()
     failed, *_, last = asyncio.run(ask())
     with pytest.raises(kind, match=problem):
-        raise failed  # type: ignore[misc]
+        raise failed
     assert str(failed) == str(last)
     assert time.monotonic() - began < 10
     assert not (tmp_path / "ends").exists()

@@ -164,7 +164,7 @@ def test_another_generator_in_one_shard_is_an_error(four, settings, tmp_path):
     def generate(_question: str, _passages: object) -> str:
         return "short"
 
-    generate.fingerprint = "2"  # type: ignore[attr-defined]
+    generate.fingerprint = "2"
     answers = evalset_of(20, answers=("a",))
     marks = (Mark("rageval_evalset", (answers,)), threshold("answer.correct@1", min=0.0))
     shards = four(marks=marks)
@@ -284,7 +284,7 @@ def test_a_score_that_a_test_asked_for_is_in_the_merged_report(settings: Setting
 
     whole = asked(None)
     shard = shard_of(settings.replace(shard=(1, 1)), tmp_path, [EVALS], components(3))
-    shard.tests[NODEID] |= asked((1, 1))  # type: ignore[operator]
+    shard.tests[NODEID] |= asked((1, 1))
     merged = evaluate_merged([shard], settings, tmp_path).entry
     assert merged["scores"] == whole["scores"]
 

@@ -50,7 +50,7 @@ def langchain() -> SimpleNamespace:
         def compress_documents(self, documents: Any, *_: object, **__: object) -> Any:
             return documents[:1]
 
-    class Closed(retrievers.EnsembleRetriever):  # type: ignore[misc, name-defined]
+    class Closed(retrievers.EnsembleRetriever):
         """A class that asks other objects than those in its fields."""
 
         async def ainvoke(self, query: str, *_: object, **__: object) -> list[Document]:
@@ -239,7 +239,6 @@ def test_questions_at_the_same_time_are_not_mixed(langchain, loop):
     for text, ranking in zip(PASSAGES.values(), loop.run(ask_all()), strict=True):
         first, last = ("".join(_names(word)) for word in text.split())
         stages = _stages(ranking)
-        assert stages is not None
         assert (stages["Word"], stages["last word"]) == (first, last)
     assert vars(hybrid) == before
 

@@ -41,7 +41,7 @@ def test_where_a_passage_was_lost(stages: Mapping[str, str], text: str) -> None:
 class Staged(World):
     """A world whose retriever reports two stages."""
 
-    def retrieve(self, question: str, k: int) -> object:  # type: ignore[override]
+    def retrieve(self, question: str, k: int) -> object:
         stages = {"search": "abde", "rerank": "daeb"} if question == "q" else {"search": "aa", "rerank": "a"}
         parts = [Stage(name, [{"id": each} for each in names]) for name, names in stages.items()]
         return Retrieval(parts[-1].documents[:k], stages=parts)

@@ -55,7 +55,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         return made[-1], server
 
     remarks: list[str] = []
-    machine.remarks = remarks  # type: ignore[attr-defined]
+    machine.remarks = remarks
     yield machine
     for store in made:
         store.close()
@@ -92,9 +92,7 @@ def test_replies_cached_meanwhile_are_written_to_the_store(make: Make) -> None:
     assert other.claim(["b"]) == {"b": True}
     server.away = True
     store.get_many(["a"])
-    assert make.remarks == [  # type: ignore[attr-defined]
-        f"redis://host did not answer: meanwhile replies were kept in {store._folder}"
-    ]
+    assert make.remarks == [f"redis://host did not answer: meanwhile replies were kept in {store._folder}"]
 
 
 def test_replies_of_an_earlier_run_are_written_to_the_store(make: Make) -> None:

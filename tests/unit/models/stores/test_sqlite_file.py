@@ -277,7 +277,6 @@ database.close()
     processes = [start(code, folder, name) for name in "xyz"]
     for _ in range(4):
         for process in processes:
-            assert process.stdout is not None
             process.stdout.readline()
         harm(folder)
     assert [process.communicate(timeout=120)[1] for process in processes] == [""] * 3
@@ -303,7 +302,6 @@ database.close()
     folder = tmp_path / "cache"
     processes = [start(code, folder, number) for number in range(12)]
     for process in processes:
-        assert process.stdout is not None
         assert process.stdout.readline() == "here\n"
     (tmp_path / "go").touch()
     ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
@@ -324,7 +322,6 @@ for number in range(1_000_000):
     print(number, flush=True)
 """
     process = start(code, tmp_path / "cache")
-    assert process.stdout is not None
     printed_lines = [process.stdout.readline() for _ in range(after)]
     process.kill()
     printed_lines += process.stdout.read().splitlines()
@@ -423,7 +420,6 @@ print("done", flush=True)
 __import__("time").sleep(60)
 """
     writer = start(code, tmp_path / "cache")
-    assert writer.stdout is not None
     assert writer.stdout.readline() == "done\n"
     writer.kill()
     writer.wait()
@@ -446,7 +442,6 @@ def test_a_long_lock_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest
     database = Database(tmp_path)
     command = [sys.executable, "-c", LOCK_HOLDER, str(tmp_path / FILE)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
         holder.stdout.readline()
         with pytest.raises(
             StoreError, match=r"another process.* has locked its file .* for more than 0\.1 s"
