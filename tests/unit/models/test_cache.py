@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.models.cache import DAMAGED, Cache
 from pytest_rageval.models.cassette import write_cassette
-from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.messages import Reply, Request, request_summary
 from pytest_rageval.models.stores import sqlite as sqlite_claims
 from pytest_rageval.models.stores import sqlite_file
 from pytest_rageval.models.stores.interface import Entry, Spending
@@ -252,6 +253,25 @@ def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, casset
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")))
     assert _look_up(cache, ["a", "b", "c"]) == {"a": Reply("kept a"), "b": Reply("recorded b")}
+
+
+def test_a_reply_that_was_recorded_at_one_other_address_is_found(caches: Caches, tmp_path: Path) -> None:
+    """Nothing is chosen among different replies, and the name of an embedded model is no address."""
+    here, there, third = (
+        Request(f"http://{host}/v1", "m", ({"role": "user", "content": "Why?"},)) for host in ("a", "b", "c")
+    )
+    recorded = [Entry(r.key, Reply(text), request_summary(r)) for r, text in ((there, "x"), (third, "y"))]
+    write_cassette(tmp_path / "c.jsonl", recorded)
+    cache, ignored = caches(tmp_path / "c.jsonl"), [third.base_url]
+    assert cache.find_at_other_address(here) is None
+    assert cache.find_at_other_address(here, ignored).reply == Reply("x")
+    assert cache.find_at_other_address(replace(here, base_url="embedded"), ignored) is None
+    assert cache.recorded_address("m", here.base_url, ignored) == there.base_url
+    assert cache.recorded_address("m", here.base_url, []) == here.base_url
+    assert cache.recorded_address("m", third.base_url, ignored) == third.base_url
+    assert cache.recorded_address("m", "embedded", ignored) == "embedded"
+    differ = [cache.differs_from_cassette(key, Reply("x")) for key in (there.key, third.key, here.key)]
+    assert differ == [False, True, False]
 
 
 def test_an_unusable_folder_does_no_harm_where_all_is_recorded(caches, tmp_path, cassette):
