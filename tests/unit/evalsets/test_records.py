@@ -159,10 +159,12 @@ def test_nuggets_are_vital_unless_they_say_otherwise() -> None:
     assert not example.extra
 
 
-def test_the_remedy_for_a_missing_id_and_for_a_bare_one() -> None:
+def test_the_remedy_says_what_to_write() -> None:
     assert 'fields={"id": "#"}' in _error({"question": "Q?"})
     assert "#" not in _error({"id": 1})
     assert 'Write {"id": "d1"} for the passage with the id d1' in _error(_record(gold=["d1"]))
+    assert "\nGive a string that is not empty." in _error(_record(question=""))
+    assert '\nA span is {"source": "handbook.md", "start": 120' in _error(_record(gold=[{"source": "a"}]))
 
 
 def test_records_come_with_their_places() -> None:
