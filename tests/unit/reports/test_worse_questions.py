@@ -1,6 +1,7 @@
 """Questions that got worse against the baseline, and reports of thresholds with slices."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,12 +25,14 @@ def _outcome(name: str, value: float, *labels: str, answer: str | None = None, *
     return Outcome(example, value, evidence=Evidence(ranking, answer, ("yes",)), lost_by="retriever")
 
 
-def _before(*outcomes: Outcome, **kept: Any) -> BaselineScore:
-    """Return a baseline in which these questions scored 1, with these other stored values."""
+def _before(*outcomes: Outcome, scores: Sequence[float] = (), **kept: Any) -> BaselineScore:
+    """Return a baseline in which these questions had these scores, or 1, with these other stored values."""
+    examples = [outcome.example for outcome in outcomes]
+    scored = zip(examples, scores or [1.0] * len(examples), strict=True)
     return BaselineScore(
-        {outcome.example.id: outcome.example.digest for outcome in outcomes},
+        {example.id: example.digest for example in examples},
         {},
-        {outcome.example.id: {"score": 1.0, **kept} for outcome in outcomes},
+        {example.id: {"score": score, **kept} for example, score in scored},
     )
 
 
@@ -127,11 +130,7 @@ def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
 @pytest.mark.parametrize(("scale", "row"), [((0.0, 5.0), "5 → 0"), ((1.0, 5.0), "5 → 1")])
 def test_a_question_that_counts_with_the_lowest_value_has_it_in_its_row(scale, row):
     failed = [Outcome(Example(f"q{n}", "Why?"), None, "no index", cause="retriever") for n in range(12)]
-    before = BaselineScore(
-        {outcome.example.id: outcome.example.digest for outcome in failed},
-        {},
-        {outcome.example.id: {"score": 5.0} for outcome in failed},
-    )
+    before = _before(*failed, scores=[5.0] * 12)
     kept = Outcome(Example("kept", "Why?"), 5.0)
     score = Score("judged.correctness@5", [*failed, kept], scale=scale, max_unscored=1.0)
     result = rule_on(
@@ -146,11 +145,7 @@ def test_a_question_that_counts_with_the_lowest_value_has_it_in_its_row(scale, r
 @pytest.mark.parametrize("bounds", [{}, {"min": 0.2}, {"max": 0.9}])
 def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, float]) -> None:
     outcomes = [_outcome("q1", 1.0), _outcome("q2", 0.0)]
-    before = BaselineScore(
-        {outcome.example.id: outcome.example.digest for outcome in outcomes},
-        {},
-        {outcome.example.id: {"score": outcome.value} for outcome in outcomes},
-    )
+    before = _before(*outcomes, scores=[1.0, 0.0])
     threshold = threshold_of("em", max_drop=0.1, strict=True, **bounds)
     ruling = rule_on(Score("em", outcomes), threshold, BaselineLookup({}, before), alpha=0.05)
     lines = failure_lines([ruling], Room())
@@ -173,11 +168,7 @@ def test_where_nothing_got_worse_there_is_nothing_to_list(bounds: dict[str, floa
 )
 def test_the_questions_that_are_listed_are_why_a_bound_is_passed(values, then, bounds, listed):
     outcomes = [_outcome(f"q{n}", float(value)) for n, value in enumerate(values)]
-    before = BaselineScore(
-        {outcome.example.id: outcome.example.digest for outcome in outcomes},
-        {},
-        {each.example.id: {"score": float(score)} for each, score in zip(outcomes, then, strict=True)},
-    )
+    before = _before(*outcomes, scores=then)
     ruling = rule_on(
         Score("em", outcomes), threshold_of("em", **bounds), BaselineLookup({}, before), alpha=0.05
     )
