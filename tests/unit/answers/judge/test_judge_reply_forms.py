@@ -16,8 +16,6 @@ from pytest_rageval.answers.judge.replies import (
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.evalset import Nugget
 
-ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff\u200e\u202a\u00ad"
-
 WORD_FORMS = [
     "{}",
     " {}\n",
@@ -615,7 +613,7 @@ def test_a_word_in_any_form_has_its_meaning(form):
 
 @pytest.mark.parametrize("position", range(4))
 def test_characters_without_width_change_nothing(position):
-    for mark in ZERO_WIDTH:
+    for mark in "\u200b\u200c\u200d\u2060\ufeff\u200e\u202a\u00ad":
         assert parse_yes_no(f"{'no'[:position]}{mark}{'no'[position:]}") == 0.0
 
 
