@@ -250,10 +250,6 @@ class _ExampleWithSource(Example):
     origin: str = ""
 
 
-def _checked(*examples: Any) -> EvalSet:
-    return check_evalset(EvalSet("mine", examples))
-
-
 def test_an_eval_set_without_mistakes_is_the_same_object() -> None:
     evalset = EvalSet("mine", (WHOLE, _ExampleWithSource("q2", "R?", origin="x")), SubsetInfo(9, 0.5))
     assert check_evalset(evalset) is evalset
@@ -314,7 +310,9 @@ def test_examples_in_python_are_read_as_records_are(given: Any, expected: Exampl
 )
 def test_an_example_in_python_that_cannot_be_used_is_named(example: Any, expected: str) -> None:
     with pytest.raises(InputError) as caught:
-        _checked(WHOLE if example == "q1" else {"id": "q0", "question": "Q?"}, example)
+        check_evalset(
+            EvalSet("mine", (WHOLE if example == "q1" else {"id": "q0", "question": "Q?"}, example))
+        )
     first, remedy = str(caught.value).split("\n", 1)
     place, _, problem = first.partition(": ")
     assert place == "EvalSet 'mine', example 2"
