@@ -11,9 +11,8 @@ from pytest_rageval.extensions.bisect.search import Measured, State, decide, fir
 from pytest_rageval.gate.verdict import BaselineLookup
 from tests.unit.gate.scored import before_of, example, rule_on, threshold_of
 
-LINE = [f"c{n:02}" for n in range(31)]
 HISTORY: dict[str, Sequence[str]] = {
-    **{child: (parent,) for parent, child in pairwise(LINE)},
+    **{child: (parent,) for parent, child in pairwise([f"c{n:02}" for n in range(31)])},
     # A branch of four commits, which the 18th merges.
     "c10": ("c07",),
     "c14": ("c09",),

@@ -6,7 +6,6 @@ from typing import Any
 from pytest_rageval.extensions.history.history import Run
 
 NODEID = "test_r.py::test_found"
-BEGAN = datetime(2026, 11, 1, 9, tzinfo=UTC)
 
 
 def score(mean: float | None, verdict: str | None = "pass", **more: Any) -> dict[str, Any]:
@@ -18,7 +17,7 @@ def line(number: int, scores: dict[str, dict[str, Any]] | None = None, **more: A
     tests = {NODEID: {"outcome": "passed", "evalset": "e1", "scores": scores or {"recall@3": score(0.9)}}}
     return {
         "schema": 1,
-        "time": (BEGAN + timedelta(hours=number)).isoformat(),
+        "time": (datetime(2026, 11, 1, 9, tzinfo=UTC) + timedelta(hours=number)).isoformat(),
         "commit": f"{number:040x}"[::-1],
         "branch": "main",
         "title": f"change {number}",

@@ -10,7 +10,6 @@ import pytest
 from pytest_rageval.extensions.monitor.evidence import BETS, YEAR, Counts, evidence, lower_end, pooled
 
 ALPHA = 0.025  # of the test; as much is for the reference
-NEEDED = 1 / ALPHA
 
 
 def slow_evidence(days: list[list[float]], allowed: float) -> float:
@@ -76,7 +75,7 @@ def first_alarm(
 
     allowed = lower_end(pooled(day(means[0]) for _ in range(14)), ALPHA) - max_drop
     watched = map(day, means)
-    return next((at for at, found in enumerate(evidence(watched, allowed), 1) if found >= NEEDED), 0)
+    return next((at for at, found in enumerate(evidence(watched, allowed), 1) if found >= 1 / ALPHA), 0)
 
 
 @pytest.mark.slow
