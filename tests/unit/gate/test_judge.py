@@ -378,12 +378,9 @@ def test_an_update_says_that_the_next_run_could_not_fail() -> None:
         assert len(warnings) == warned
 
 
-UNCHANGED = 149
-
-
 def _passes(scale: tuple[float, float], max_drop: float) -> bool:
     """Whether 149 unchanged grades exclude a drop of max_drop."""
-    examples = [Example(str(n), f"question {n}") for n in range(UNCHANGED)]
+    examples = [Example(str(n), f"question {n}") for n in range(149)]
     questions = {example.id: example.digest for example in examples}
     before = BaselineScore(questions, {}, {example.id: {"score": 4.0} for example in examples})
     score = Score("judged.correctness@5", [Outcome(example, 4.0) for example in examples], scale=scale)
