@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from pytest_rageval.lib.text import MAX_MARKS, normal_form
 
-FORMS = ("NFC", "NFD", "NFKC")
-
 
 @given(text=st.text(max_size=MAX_MARKS))
 def test_a_text_without_such_rows_is_in_the_form_that_unicode_says(text: str) -> None:
-    for form in FORMS:
+    for form in ("NFC", "NFD", "NFKC"):
         assert normal_form(form, text) == unicodedata.normalize(form, text)
 
 
