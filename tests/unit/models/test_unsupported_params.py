@@ -32,7 +32,6 @@ OPENAI_UNSUPPORTED_PARAMETER = {
     "param": "max_tokens",
     "code": "unsupported_parameter",
 }
-AZURE_WITHOUT_PARAM = {**OPENAI_UNSUPPORTED_PARAMETER, "param": None}
 OLD_OPENAI = {
     "message": "Unrecognized request argument supplied: max_completion_tokens",
     "type": "invalid_request_error",
@@ -138,7 +137,7 @@ BOTH = {"max_tokens": 16, "max_completion_tokens": 16}
     ("sent", "refusal", "adapted"),
     [
         (SENT, OPENAI_UNSUPPORTED_PARAMETER, (RENAMED, "")),
-        (SENT, AZURE_WITHOUT_PARAM, (RENAMED, "")),
+        (SENT, {**OPENAI_UNSUPPORTED_PARAMETER, "param": None}, (RENAMED, "")),
         ({"max_completion_tokens": 16}, OLD_OPENAI, ({"max_tokens": 16}, "")),
         # Where both names are sent, the refused one is left out, since the other has the same meaning.
         (BOTH, OPENAI_UNSUPPORTED_PARAMETER, ({"max_completion_tokens": 16}, "max_tokens")),

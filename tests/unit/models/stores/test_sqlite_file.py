@@ -30,10 +30,6 @@ from pytest_rageval.models.stores.sqlite_file import ReplyTable
 """
 
 
-def _tables(database: Database) -> set[str]:
-    return {name for (name,) in database.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
 def _kept(database: Database, *keys: str) -> None:
     with database.transaction():
         ReplyTable(database).put_many(Entry(key, Reply(key)) for key in keys)
@@ -59,7 +55,8 @@ def _readonly_mounts() -> bool:
 
 def test_a_new_folder_is_made_with_its_tables(databases: Open, tmp_path: Path) -> None:
     folder = tmp_path / "above" / "cache"
-    assert _tables(databases(folder)) == {"replies", "leases", "spending"}
+    tables = databases(folder).rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+    assert {name for (name,) in tables} == {"replies", "leases", "spending"}
     assert (folder / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
