@@ -7,7 +7,6 @@ import pytest
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.terminal import plan_lines
 
-ESTIMATE = "Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer."
 DEPENDENT = (
     "10 of the live requests are an upper bound: they depend on replies that do not exist yet (a judge's request on "
     "an answer, the repair of a rating)."
@@ -37,7 +36,7 @@ def test_the_whole_table() -> None:
         "     ≤ 1,225     205  ≤ 1,020  ≤ 124,356    ≤ 16,020  ≤ 0.0123",
         "1 other test sends no requests.",
         DEPENDENT,
-        ESTIMATE,
+        "Tokens in are counted by an estimate; tokens out are bounded, and mostly far fewer.",
     ]
 
 
