@@ -17,7 +17,6 @@ from pytest_rageval.scores.pipeline import Pipeline
 HISTORY = ({"role": "user", "content": "Do you ship?"}, {"role": "assistant", "content": "Yes."})
 FILTERS = {"tenant": "a"}
 ASKED = Example("q1", "To Norway?", history=HISTORY, filters=FILTERS, metadata={"lang": "en"})
-BARE = Example("q2", "To Norway?")
 
 
 def _asked(loop: BackgroundEventLoop, retriever: object, question: Example | str = ASKED, k: int = 3) -> str:
@@ -67,7 +66,7 @@ def test_a_callable_receives_what_its_signature_names(loop, retriever, expected)
     ],
 )
 def test_without_context_a_default_stays_and_what_is_required_is_empty(loop, retriever, expected):
-    assert _asked(loop, retriever, BARE) == expected
+    assert _asked(loop, retriever, Example("q2", "To Norway?")) == expected
 
 
 def test_a_plain_question_has_no_context(loop: BackgroundEventLoop) -> None:
