@@ -153,9 +153,6 @@ def test_work_that_was_dropped_is_done_again(loop) -> None:
     assert loop.run(dropped_then_done()) == "done"
 
 
-EXAMPLE = Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0)))
-
-
 def _documents(*names: str) -> list[Document]:
     return [Document(f"text of {name}", name) for name in names]
 
@@ -181,5 +178,5 @@ def test_the_generator_answers_the_question_that_the_retriever_names(world, monk
 def test_a_question_in_place_of_the_users_is_a_text(world, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("a"), question=["x"]))
     world.run = world.make_pipeline()
-    [outcome] = world.evaluate("recall@1", EXAMPLE)
+    [outcome] = world.evaluate("recall@1", Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0))))
     assert outcome.unscored == "rageval_retriever returned question=['x']"

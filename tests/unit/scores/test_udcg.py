@@ -8,10 +8,6 @@ from pytest_rageval.core.errors import Unscored
 from tests.unit.scores.conftest import five_passages
 
 
-def _logistic(x):
-    return 1 / (1 + math.exp(-x))
-
-
 @pytest.mark.parametrize(
     ("k", "total"),
     [
@@ -28,7 +24,7 @@ def test_udcg_by_hand(world, example, k, total):
     """Passages two and three are relevant; an example that has only a question is enough."""
     five_passages(world, example)
     (outcome,) = world.evaluate(f"udcg@{k}", example("q"))
-    assert outcome.value == pytest.approx(_logistic(total / k), abs=1e-15)
+    assert outcome.value == pytest.approx(1 / (1 + math.exp(-total / k)), abs=1e-15)
 
 
 def test_udcg_shows_what_helps_and_what_distracts(world, example):

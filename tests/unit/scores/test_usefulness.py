@@ -8,7 +8,6 @@ from pytest_rageval.scores.measures import LABEL_MEASURES, usefulness
 
 # The passages at ranks 1 and 3 are useful, the others are not.
 BINARY = [1, 0, 1, 0]
-SHARES = [0.5, 0.8, 0.2]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_a_worked_example(name: str, k: int | None, expected: float) -> None:
 )
 def test_graded_labels_are_taken_as_they_are(name: str, k: int | None, expected: float) -> None:
     """With graded labels, P is their mean, Hit the highest label, and NDCG uses the labels as gains."""
-    assert usefulness(name, SHARES, k) == pytest.approx(expected, abs=1e-15)
+    assert usefulness(name, [0.5, 0.8, 0.2], k) == pytest.approx(expected, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
