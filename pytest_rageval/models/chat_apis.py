@@ -1,15 +1,16 @@
 """The two APIs for chats: chat completions, and the Responses API, for models without chat completions.
 
-Of each: the body of a request, and the fields of a `Reply` in the server's answer.
+Of each: the body of a request, and the reply in the server's answer.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.foreign_values import JsonObject
-from pytest_rageval.models.messages import MAX_TOKEN_COUNT, Message, Request
+from pytest_rageval.models.messages import MAX_TOKEN_COUNT, Message, Reply, Request
 
 T = TypeVar("T")
 
@@ -30,8 +31,8 @@ JSON_TYPES: Final[Mapping[type, str]] = {
 }
 
 
-def completion_fields(completion: Any) -> dict[str, object]:
-    """Return the fields of a `Reply` from a parsed completion; ValueError says why it is not a completion."""
+def completion_reply(completion: Any) -> Reply:
+    """Return the reply in a parsed completion; ValueError says why it is not a completion."""
     if not isinstance(completion, Mapping):
         raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
     choices = completion.get("choices")
@@ -46,14 +47,14 @@ def completion_fields(completion: Any) -> dict[str, object]:
     if reason == "error" or not (reason or text or calls):
         # Some proxies report an error with status 200.
         raise ValueError("it broke off")
-    return {
-        **usage_fields(completion, "prompt_tokens", "completion_tokens"),
-        "text": text,
-        "finish_reason": reason or "stop",
-        "refusal": typed_field(message, "refusal", str),
-        "tool_calls": json.dumps(calls) if calls else "",
-        "apart": _has_separate_reasoning(message),
-    }
+    return replace(
+        usage_reply(completion, "prompt_tokens", "completion_tokens"),
+        text=text,
+        finish_reason=reason or "stop",
+        refusal=typed_field(message, "refusal", str),
+        tool_calls=json.dumps(calls) if calls else "",
+        apart=_has_separate_reasoning(message),
+    )
 
 
 def typed_field(mapping: Mapping[str, object], name: str, kind: type[T]) -> T:
@@ -67,16 +68,17 @@ def typed_field(mapping: Mapping[str, object], name: str, kind: type[T]) -> T:
     return value
 
 
-def usage_fields(answer: Mapping[str, object], tokens_in: str, tokens_out: str) -> dict[str, object]:
-    """Return model, tier and the counts of tokens under these names; "" and 0 for what is not reported."""
+def usage_reply(answer: Mapping[str, object], tokens_in: str, tokens_out: str) -> Reply:
+    """Return a reply with the model, the tier and the tokens under these names alone; "" and 0 if not reported."""
     usage, model, tier = answer.get("usage"), answer.get("model"), answer.get("service_tier")
     counts = usage if isinstance(usage, Mapping) else {}
-    return {
-        "model": model if isinstance(model, str) else "",
-        "tier": tier if isinstance(tier, str) else "",
-        "tokens_in": _count(counts.get(tokens_in)),
-        "tokens_out": _count(counts.get(tokens_out)),
-    }
+    return Reply(
+        "",
+        model if isinstance(model, str) else "",
+        tokens_in=_count(counts.get(tokens_in)),
+        tokens_out=_count(counts.get(tokens_out)),
+        tier=tier if isinstance(tier, str) else "",
+    )
 
 
 def _count(value: Any) -> int:
@@ -130,8 +132,8 @@ def _response_body(messages: Sequence[Message], parameters: Mapping[str, object]
     return sent | {"store": False} | _rename_parameters(parameters)
 
 
-def response_fields(response: Any) -> dict[str, object]:
-    """Return the fields of a `Reply` from a parsed response; ReportedError, or ValueError that says why it is none."""
+def response_reply(response: Any) -> Reply:
+    """Return the reply in a parsed response; ReportedError, or ValueError that says why it is none."""
     if not isinstance(response, Mapping):
         raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
     status, failure = response.get("status"), response.get("error")
@@ -155,16 +157,16 @@ def response_fields(response: Any) -> dict[str, object]:
     calls = [_tool_call(item) for item in items if item.get("type") == "function_call"]
     details = response.get("incomplete_details")
     reason = str(details.get("reason")) if isinstance(details, Mapping) else ""
-    return {
-        **usage_fields(response, "input_tokens", "output_tokens"),
-        "text": "".join(typed_field(part, "text", str) for part in parts),
-        "finish_reason": FINISH_REASONS.get(reason, reason or "length") if status == "incomplete" else "stop",
-        "refusal": "".join(typed_field(part, "refusal", str) for part in parts),
-        "tool_calls": json.dumps(calls) if calls else "",
-        "apart": any(
+    return replace(
+        usage_reply(response, "input_tokens", "output_tokens"),
+        text="".join(typed_field(part, "text", str) for part in parts),
+        finish_reason=FINISH_REASONS.get(reason, reason or "length") if status == "incomplete" else "stop",
+        refusal="".join(typed_field(part, "refusal", str) for part in parts),
+        tool_calls=json.dumps(calls) if calls else "",
+        apart=any(
             item.get("type") == "reasoning" and (item.get("summary") or item.get("content")) for item in items
         ),
-    }
+    )
 
 
 def _is_instruction(message: Message) -> bool:
@@ -224,16 +226,16 @@ def _tool_call(item: Mapping[str, object]) -> dict[str, object]:
 class ChatApi(NamedTuple):
     path: str  # appended to the base URL
     body: Callable[[Sequence[Message], JsonObject], dict[str, Any]]  # of a request, without the model
-    reply_fields: Callable[[Any], dict[str, Any]]  # of a `Reply`, from a parsed answer
+    reply: Callable[[Any], Reply]  # in a parsed answer
 
 
 CHAT_APIS: Final[Mapping[Api, ChatApi]] = {
     "chat": ChatApi(
         "/chat/completions",
         lambda messages, parameters: {"messages": messages, **parameters},
-        completion_fields,
+        completion_reply,
     ),
-    "responses": ChatApi("/responses", _response_body, response_fields),
+    "responses": ChatApi("/responses", _response_body, response_reply),
 }
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -34,7 +34,7 @@ from pytest_rageval.models.proxied_request import (
     Answer,
     ProxiedRequest,
     StreamEndedEarly,
-    reply_record,
+    proxied_reply,
     send_proxied_request,
 )
 from pytest_rageval.models.rate_limits import retry_after, until_reset
@@ -383,12 +383,10 @@ class Client:
     def parse_reply(self, body: bytes, path: str | None = None) -> Reply:
         """Parse the reply in a body; the path of a proxied request makes the whole body the reply."""
         try:
+            answer = parse_json_body(body)
             if path is not None:
-                fields = reply_record(path, parse_json_body(body))
-                return Reply.from_record({name: self._redact(value) for name, value in fields.items()})
-            fields = self._api.reply_fields(parse_json_body(body))
-            stored = Reply.from_record({name: self._redact(value) for name, value in fields.items()})
-            reply = replace(stored, apart=fields["apart"], tier=fields["tier"])
+                return proxied_reply(path, answer).with_texts(self._redact)
+            reply = self._api.reply(answer).with_texts(self._redact)
         except ReportedError as error:
             raise RetryableError(
                 f"the server reports an error: {self._shorten(str(error))}", "failed"

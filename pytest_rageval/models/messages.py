@@ -7,10 +7,10 @@ a prompt, unless `--rageval record_prompts=true` is set.
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Final, TypedDict, TypeVar, cast
+from typing import Any, Final, Self, TypedDict, TypeVar, cast
 
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.settings import Api
@@ -164,6 +164,12 @@ class Reply:
         line = json.dumps(record, ensure_ascii=False)
         # `first` may contain half of a surrogate pair, which JSON can escape.
         return line if replace_surrogates(line) == line else json.dumps(record)
+
+    def with_texts(self, change: Callable[[str], str]) -> Self:
+        """Return the reply with each stored text as `change` returns it, and without halves of surrogate pairs."""
+        names = (name for name, kind in FIELD_TYPES.items() if kind is str)
+        texts: dict[str, Any] = {name: replace_surrogates(change(getattr(self, name))) for name in names}
+        return replace(self, **texts)
 
     @classmethod
     def from_record(cls, record: object) -> "Reply":

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import JsonObject
-from pytest_rageval.models.chat_apis import CHAT_APIS, completion_fields, response_fields, usage_fields
-from pytest_rageval.models.messages import KEY_SCHEMA, Message, Request, TooLarge
+from pytest_rageval.models.chat_apis import CHAT_APIS, completion_reply, response_reply, usage_reply
+from pytest_rageval.models.messages import KEY_SCHEMA, Message, Reply, Request, TooLarge
 
 if TYPE_CHECKING:
     import httpx2
@@ -145,12 +145,12 @@ def is_token_list(value: object) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], int)
 
 
-def reply_record(path: str, answer: Any) -> dict[str, Any]:
-    """Return the fields of a `Reply` from a parsed response; raises as `record` of the API."""
+def proxied_reply(path: str, answer: Any) -> Reply:
+    """Return the reply whose text is the whole of a parsed response; raises as `reply` of the API."""
     if path == RESPONSES:
-        fields = response_fields(answer)
+        reply = response_reply(answer)
     else:
-        fields = _completion_record(answer) if path == CHAT else _embeddings_record(answer)
+        reply = _completion_reply(answer) if path == CHAT else _embeddings_reply(answer)
     text = json.dumps(answer, separators=(",", ":"), sort_keys=True)
     length = len(json.dumps(text))
     if length > MAX_BODY_LENGTH:
@@ -158,22 +158,21 @@ def reply_record(path: str, answer: Any) -> dict[str, Any]:
             f"the answer takes {length:,} characters in a cassette, and at most {MAX_BODY_LENGTH:,} can be kept: ask "
             "for less at once, such as fewer texts to embed"
         )
-    names = ("model", "finish_reason", "tokens_in", "tokens_out")
-    return {"text": text, **{name: fields[name] for name in names}}
+    return Reply(text, reply.model, reply.finish_reason, reply.tokens_in, reply.tokens_out)
 
 
-def _completion_record(answer: Any) -> dict[str, object]:
-    """Return the record of a choice that the token limit cut, or else of the first choice; check all choices."""
-    first = completion_fields(answer)
-    others = [completion_fields({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
-    return next((record for record in (first, *others) if record["finish_reason"] == "length"), first)
+def _completion_reply(answer: Any) -> Reply:
+    """Return the choice that the token limit cut, or else the first choice; check all choices."""
+    first = completion_reply(answer)
+    others = [completion_reply({**answer, "choices": [choice]}) for choice in answer["choices"][1:]]
+    return next((reply for reply in (first, *others) if reply.cut), first)
 
 
-def _embeddings_record(answer: Any) -> dict[str, object]:
+def _embeddings_reply(answer: Any) -> Reply:
     vectors = answer.get("data") if isinstance(answer, Mapping) else None
     if not isinstance(vectors, list) or not vectors:
         raise ValueError("it has no data")
-    return {"finish_reason": "stop", **usage_fields(answer, "prompt_tokens", "completion_tokens")}
+    return usage_reply(answer, "prompt_tokens", "completion_tokens")
 
 
 async def send_proxied_request(connection: "Connection", proxied: ProxiedRequest) -> Answer:

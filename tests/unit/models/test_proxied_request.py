@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.models.budget import max_reply_tokens, prompt_tokens
 from pytest_rageval.models.chat_apis import ReportedError
-from pytest_rageval.models.messages import Reply, Request, TooLarge, describe_differences, request_summary
+from pytest_rageval.models.messages import Request, TooLarge, describe_differences, request_summary
 from pytest_rageval.models.proxied_request import (
     CHAT,
     EMBEDDINGS,
@@ -17,7 +17,7 @@ from pytest_rageval.models.proxied_request import (
     StreamEndedEarly,
     _StreamAssembler,
     make_proxied_request,
-    reply_record,
+    proxied_reply,
 )
 from pytest_rageval.models.usage import Price
 
@@ -164,7 +164,7 @@ def test_an_event_that_is_none_ends_a_stream(data: str) -> None:
 def test_an_incomplete_answer_is_not_cached(path: str, answer: Any) -> None:
     """An incomplete answer raises an error instead of being cached, so that it is requested again."""
     with pytest.raises((ValueError, ReportedError), match=r".+"):
-        reply_record(path, answer)
+        proxied_reply(path, answer)
 
 
 def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
@@ -172,10 +172,10 @@ def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
 
     In base64, a thousand embeddings are 8 MB.
     """
-    assert reply_record(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
+    assert proxied_reply(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
     for text in ("x" * (15 * 2**20), '"' * (5 * 2**20)):
         with pytest.raises(TooLarge, match="fewer texts to embed"):
-            reply_record(EMBEDDINGS, {"data": [text]})
+            proxied_reply(EMBEDDINGS, {"data": [text]})
 
 
 @pytest.mark.parametrize(("input_value", "tokens"), [([7] * 30, 30), ([[7] * 30, [8] * 20], 50)])
@@ -207,4 +207,4 @@ def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) ->
 )
 def test_a_response_without_an_answer_counts_as_empty(path, answer, *, silent):
     """A stored response is silent, so that another run requests it again, if no choice has an answer or a call."""
-    assert Reply(**reply_record(path, answer)).silent is silent
+    assert proxied_reply(path, answer).silent is silent

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.extensions.application_calls.events import split_into_events
-from pytest_rageval.models.proxied_request import CHAT, RESPONSES, Sink, _StreamAssembler, reply_record
+from pytest_rageval.models.proxied_request import CHAT, RESPONSES, Sink, _StreamAssembler, proxied_reply
 from tests.unit.models.test_proxied_request import CALL, choice, completion
 
 ANSWERS = {
@@ -31,7 +31,7 @@ def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -
         stream.add(event)
     assert stream.is_complete
     assert stream.answer == answer
-    assert reply_record(CHAT, stream.answer) == reply_record(CHAT, answer)
+    assert proxied_reply(CHAT, stream.answer) == proxied_reply(CHAT, answer)
 
 
 def test_a_stream_of_responses_adds_up_to_the_response() -> None:
@@ -63,5 +63,5 @@ def test_a_stream_of_responses_adds_up_to_the_response() -> None:
     assert names[0] == "response.created"
     assert names[-1] == "response.completed"
     assert names.count("response.output_item.done") == 3
-    record = reply_record(RESPONSES, answer)
-    assert (record["tokens_in"], record["tokens_out"], record["finish_reason"]) == (7, 3, "stop")
+    reply = proxied_reply(RESPONSES, answer)
+    assert (reply.tokens_in, reply.tokens_out, reply.finish_reason) == (7, 3, "stop")
