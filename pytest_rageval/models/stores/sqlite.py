@@ -11,7 +11,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -38,7 +38,7 @@ class Claims:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._owner = uuid.uuid4().hex
-        self._others = OwnerMonitor()
+        self._others: dict[bytes, _OwnerState] = {}
         self._renewal_database: Database | None = None
         self._closed = threading.Event()
         self._renewal_thread: threading.Thread | None = None
@@ -75,7 +75,7 @@ class Claims:
 
     def others_active(self) -> bool:
         dead = self._dead_owners()
-        return bool(set(self._others.owners) - dead)
+        return bool(self._others.keys() - dead)
 
     def release(self, keys: Sequence[str]) -> None:
         """Delete claims of this process; call this method in a transaction."""
@@ -115,33 +115,18 @@ class Claims:
         self._renewal_thread = start_renewing(self.renew, self._closed)
 
     def _dead_owners(self) -> set[bytes]:
-        """Read the heartbeats of the other owners; return the owners that are dead."""
-        rows: Any = self._database.rows(
+        """Read the last heartbeat of each other owner; return those that have not renewed for `CLAIM_TTL_S`."""
+        rows = self._database.rows(
             # As bytes: a damaged file may have any value.
             "SELECT CAST(owner AS BLOB), CAST(max(expires) AS BLOB) FROM leases WHERE owner != ? GROUP BY owner",
             (self._owner,),
         )
-        return self._others.dead_owners(rows)
-
-
-class OwnerMonitor:
-    """Watches the heartbeats of other processes with claims, to detect dead processes."""
-
-    def __init__(self) -> None:
-        self._states: dict[bytes, _OwnerState] = {}
-
-    def dead_owners(self, heartbeats: Iterable[tuple[bytes, object]]) -> set[bytes]:
-        """Observe the last heartbeat of each owner; return the owners that have not renewed for `CLAIM_TTL_S`."""
         now = time.monotonic()
-        before, self._states = self._states, {}
-        for owner, heartbeat in heartbeats:
-            self._states[owner] = state = before.get(owner) or _OwnerState(heartbeat, now)
+        before, self._others = self._others, {}
+        for owner, heartbeat in rows:
+            self._others[owner] = state = before.get(owner) or _OwnerState(heartbeat, now)
             state.observe(heartbeat, now)
-        return {owner for owner, state in self._states.items() if state.unchanged_s >= CLAIM_TTL_S}
-
-    @property
-    def owners(self) -> Collection[bytes]:
-        return self._states.keys()
+        return {owner for owner, state in self._others.items() if state.unchanged_s >= CLAIM_TTL_S}
 
 
 @dataclass(slots=True)
