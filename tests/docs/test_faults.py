@@ -122,6 +122,10 @@ SHOWN_BY = {
     "The threshold could": [
         "attacks/test_silent_green.py::test_an_eval_set_that_is_cut_to_a_few_lost_questions_fails"
     ],
+    "Order, texts or": [
+        "integration/test_silent_changes.py::test_a_change_that_no_score_shows_is_a_warning",
+        "integration/test_own_k.py::test_another_number_of_its_own_is_a_warning",
+    ],
     "Questions that had": ["attacks/test_silent_green.py::test_lost_questions_without_a_score_are_no_pass"],
     "The baseline is edited": [
         "attacks/test_baseline_files.py::test_a_score_that_is_not_on_its_scale_is_refused",
