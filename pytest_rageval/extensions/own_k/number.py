@@ -4,6 +4,7 @@ A retriever may declare it, as the default of its k or as a setting. Else it is 
 takes k, in the rankings of the run; if k is optional, by one search without k. A retriever that requires k has none.
 """
 
+from contextlib import suppress
 from statistics import median_low
 from typing import Any, Final, NotRequired, TypedDict, cast
 
@@ -51,8 +52,12 @@ class _Unasked:
 def observe(test: TestRun) -> None:
     """Record what is observed in this run; nothing if no baseline has it or gets it."""
     session, record = test.session, test.record
-    before: Any = session.baseline.tests.get(test.marked.nodeid, {})
-    if session.may_lack_replies or not (session.settings.update_baseline or "own_k" in before):
+    before: Any = {}
+    with suppress(RagevalError):  # a shard needs no baseline
+        before = session.baseline.tests.get(test.marked.nodeid, {})
+    # The merge of a shard may write a baseline.
+    is_wanted = "own_k" in before or session.settings.update_baseline or session.settings.shard is not None
+    if session.may_lack_replies or not is_wanted:
         return
     retriever = session.pipelines.get(test.components).retriever
     if not isinstance(retriever, Retriever) or retriever.replays or retriever.k_use == "required":
