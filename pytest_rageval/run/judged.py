@@ -132,12 +132,9 @@ class ReportEntryBuilder:
             for other_key, answers in self._evidence.items():
                 entry, k = self._entries[other_key], Spec.parse(answers.score.spec).k
                 same_context = k == spec.k and context.score.slice in ({}, answers.score.slice)
-                is_complete = "early_stop" not in entry
-                if (
-                    same_context
-                    and is_complete
-                    and self._session.definition(answers.request).has_answer_verdicts
-                ):
+                if not same_context or "early_stop" in entry:
+                    continue
+                if self._session.definition(answers.request).has_answer_verdicts:
                     counts = stratify_answers(context.score.outcomes, answers.score.outcomes)
                     strata_entries.append({"score": sliced_name(entry), **counts})
             if strata_entries:
@@ -189,10 +186,8 @@ class ReportEntryBuilder:
         """Return an entry with both means over the common questions, if the test has the score's `ScoreDef.pair`."""
         if entry["mean"] is None or "early_stop" in entry:
             return entry
-        spec, pair = (
-            Spec.parse(entry["spec"]),
-            self._session.definition(ScoreRequest(entry["spec"])).paired_score,
-        )
+        spec = Spec.parse(entry["spec"])
+        pair = self._session.definition(ScoreRequest(entry["spec"])).paired_score
         name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
         other = next((item for item in self._entries.values() if sliced_name(item) == name), None)
         if not pair or other is None or other["mean"] is None or "early_stop" in other:
@@ -299,10 +294,8 @@ class JudgedTest:
         if not threshold.has_bound:
             score = score_of_slice(whole, threshold)
             self.report.add_score(score, threshold)
-            entry = score_entry(score, threshold, None, self.definition(threshold).notes)
-            self.report.add_entry(
-                {**entry, **_added_to_entry(self, threshold, score, None)},
-                Evidence(score, None, threshold.request),
+            self._add_entry(
+                score_entry(score, threshold, None, self.definition(threshold).notes), threshold, score
             )
             return score
         threshold_input = self._threshold_input(whole, threshold)
@@ -356,13 +349,8 @@ class JudgedTest:
         for request in dict.fromkeys([*requests, *(request for request, _ in self.record.runs)]):
             self.add_uses(request)
         uses = [use for use in MODEL_USES if use in self.uses]
-        optional = {
-            "own": self.record.own,
-            "uses": uses,
-            "served": served,
-            "warnings": warnings,
-            "notes": notes,
-        }
+        own = self.record.own
+        optional = {"own": own, "uses": uses, "served": served, "warnings": warnings, "notes": notes}
         results |= {name: value for name, value in optional.items() if value}
         results |= self.report.build(describe=describe, explain=explain)
         results |= self._accept_entry(self._failed_results)
@@ -417,17 +405,11 @@ class JudgedTest:
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
         score, threshold = threshold_input.score, threshold_input.threshold
         request, definition = threshold.request, self.definition(threshold)
-        verdict = result.verdict
-        verdict = replace(verdict, warnings=(*verdict.warnings, *threshold.warnings(definition.scale)))
-        result = replace(result, verdict=verdict)
+        warnings = (*result.verdict.warnings, *threshold.warnings(definition.scale))
+        result = replace(result, verdict=replace(result.verdict, warnings=warnings))
         self.report.add_score(score, threshold)
-        self.report.add_entry(
-            {
-                **threshold_result_entry(result, definition.notes, spool=self.session.spool),
-                **_added_to_entry(self, threshold, result.score, result),
-            },
-            None if result.score is None else Evidence(result.score, result.comparison, request),
-        )
+        entry = threshold_result_entry(result, definition.notes, spool=self.session.spool)
+        self._add_entry(entry, threshold, result.score, result)
         self.judged.append(result)
         if threshold.uses_baseline and self.session.settings.update_baseline:
             if threshold_input.baseline.missing:
@@ -436,6 +418,22 @@ class JudgedTest:
             self._baseline_scores[threshold.name] = score, fingerprint
             if definition.asks:
                 self._averaged_scores.add(threshold.name)
+
+    def _add_entry(
+        self,
+        entry: Mapping[str, Any],
+        threshold: Threshold,
+        score: Score | None,
+        result: ThresholdResult | None = None,
+    ) -> None:
+        added = self.session.hook.pytest_rageval_score_entry(
+            test=self, threshold=threshold, score=score, result=result
+        )
+        comparison = None if result is None else result.comparison
+        self.report.add_entry(
+            {key: value for each in (entry, *added) for key, value in each.items()},
+            None if score is None else Evidence(score, comparison, threshold.request),
+        )
 
     def look_up_baseline(self, threshold: Threshold) -> BaselineLookup:
         return self.session.look_up(self.marked, self.record, threshold)
@@ -460,17 +458,6 @@ class JudgedTest:
         files = [path for path in self.session.settings.report if isinstance(path, Path)]
         report = os.path.relpath(files[0]) if files else ""
         return "\n".join(failure_lines(failed, room, report=report, after=steps))
-
-
-def _added_to_entry(
-    test: JudgedTest, threshold: Threshold, score: Score | None, result: ThresholdResult | None
-) -> dict[str, object]:
-    added: dict[str, object] = {}
-    for entry in test.session.hook.pytest_rageval_score_entry(
-        test=test, threshold=threshold, score=score, result=result
-    ):
-        added |= entry
-    return added
 
 
 def _why_no_baseline(threshold_input: ThresholdInput, definition: ScoreDef) -> str:
