@@ -13,6 +13,7 @@ from pytest_rageval.gate.comparison import BaselineScore, compare
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.evidence import ExplainedScore, Retrievals, common_items, explained_questions
+from pytest_rageval.scores.rankings import spooled
 
 ALPHA, BETA, GAMMA = (Document(f"The text of {name}.", name) for name in ("alpha", "beta", "gamma"))
 EXAMPLE = Example(
@@ -87,6 +88,24 @@ def test_of_two_gold_passages_with_one_label_the_better_rank_counts() -> None:
             [Outcome(replace(EXAMPLE, gold=passages), 1.0, evidence=Evidence(_ranking(ALPHA, BETA)))],
         )
         assert _questions(score)[0]["gold_ranks"] == {"beta": 2}
+
+
+def test_each_ranking_of_a_question_is_read_from_the_spool_once(monkeypatch) -> None:
+    spool, reads = Spool(), list[int]()
+    short, long = (spooled(_ranking(*documents), spool) for documents in ((BETA,), (ALPHA, BETA)))
+    scores = [_score(short), _score(long, spec="ndcg@5"), _score(long, spec="mrr@5")]
+    retrievals = Retrievals(scores)
+    explained = [
+        ExplainedScore(score_entry(score, None, None)["examples"], score, None, retrievals, Spool())
+        for score in scores
+    ]
+    read = spool.get
+    monkeypatch.setattr(spool, "get", lambda place: reads.append(place) or read(place))
+    [_] = explained_questions(
+        [replace(EXAMPLE, id="q1")], explained, retrievals, match_share=0.5, spool=Spool()
+    )
+    assert [each.examples[0].get("retrieved") for each in explained] == [["beta"], None, None]
+    assert sorted(reads) == [0, 1]
 
 
 def test_the_searches_of_an_agent_are_named() -> None:
