@@ -11,6 +11,8 @@ from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.text import text_of
 from pytest_rageval.run import FinishedRun
 
+NAME: Final = "measurement"  # of the preset, and of the key of the report
+
 
 class MeasurementEntry(TypedDict, total=False):
     """The key `measurement` of the report; `changed` are settings of the preset that the user set otherwise."""
@@ -30,22 +32,19 @@ class MeasurementPlugin:
     @hookimpl
     def pytest_rageval_run_finished(self, run: FinishedRun) -> Mapping[str, MeasurementEntry]:
         settings, options = run.settings, {option.name: option for option in all_options()}
-        applied = settings.applied_preset.settings if settings.applied_preset else {}
-        declared = read_preset(settings.preset).settings if settings.preset else {}
+        preset = read_preset(NAME).settings
+        values = {name: settings[options[name]] for name in preset}
+        kept = {name: text for name, text in preset.items() if values[name] == options[name].parse(text)}
         entry: MeasurementEntry = {
             "command": ["pytest", *public_words(self._arguments)],
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "settings": dict(applied),
-            "changed": {
-                name: "…" if options[name].private else _value_text(settings[options[name]])
-                for name in declared
-                if name not in applied
-            },
+            "settings": kept,
+            "changed": {name: _value_text(value) for name, value in values.items() if name not in kept},
         }
         if settings.cassette is not None:
             entry["cassette"] = settings.cassette.name
-        return {"measurement": entry}
+        return {NAME: entry}
 
 
 def _value_text(value: Any) -> str:

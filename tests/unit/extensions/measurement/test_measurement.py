@@ -98,7 +98,12 @@ def test_a_measurement_with_a_second_judge(pytester, monkeypatch, capsys, llm):
         ]
         for arguments in (
             ["--rageval-update-baseline"],
-            ["--rageval-report=report.json", "--rageval-cassette=replies.jsonl", "--rageval-record"],
+            [
+                "--rageval=repeat=3",
+                "--rageval-report=report.json",
+                "--rageval-cassette=replies.jsonl",
+                "--rageval-record",
+            ],
             [*second, "--rageval-update-baseline"],
             [*second, "--rageval-report=second.json", "--rageval", "seed=7"],
         ):
