@@ -96,10 +96,7 @@ OPENED = "When did it open?"
     ],
 )
 def test_a_coarser_date_answers_when(prediction: str, reference: str, question: str, *, stated: bool) -> None:
-    """A "when" question accepts the year, or the month and year, of the reference.
-
-    It does not if the question asks for the day or already has the year.
-    """
+    """It does not if the question asks for the day or already has the year."""
     assert matches_any(prediction, [reference], question=question) is stated
 
 

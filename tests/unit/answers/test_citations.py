@@ -48,10 +48,7 @@ def test_a_worked_example() -> None:
     ],
 )
 def test_what_is_a_citation(answer: str, positions: tuple[int, ...]) -> None:
-    """Citations are numbers of up to three digits in square brackets, alone, in lists and in ranges.
-
-    All other text is no citation.
-    """
+    """Citations are numbers of up to three digits in square brackets, alone, in lists and in ranges."""
     citations = parse_citations(answer, passages=5)
     assert (citations.positions, citations.hallucinated) == (positions, ())
 

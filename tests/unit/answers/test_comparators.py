@@ -66,10 +66,7 @@ def test_and_binds_tighter_than_or() -> None:
     ],
 )
 def test_a_value_is_that_of_its_parts(text: str, judge: float, value: float) -> None:
-    """An expression has the value of its parts.
-
-    Token F1 of "two words" with "two" is 2 · 1 / (2 + 1); the texts are not equal; they share no two words in a row.
-    """
+    """Token F1 of "two words" with "two" is 2 · 1 / (2 + 1); they share no two words in a row."""
     assert _value(text, judge) == pytest.approx(value)
 
 
@@ -95,10 +92,7 @@ def test_a_model_is_asked_only_where_it_matters(text: str, calls: int) -> None:
 @pytest.mark.parametrize("order", ["{0} {2} {1}", "{1} {2} {0}"])
 @pytest.mark.parametrize(("word", "decisive"), [("or", 1.0), ("and", 0.0)])
 def test_a_part_without_a_verdict_leaves_the_rest_to_decide(word, decisive, order, graded):
-    """If a part is unscored, another part may decide: 1 decides `or`, 0 decides `and`, in either order.
-
-    Otherwise the expression is unscored, with the reason of that part.
-    """
+    """If a part is unscored, another part may decide: 1 decides `or`, 0 decides `and`, in either order."""
     ASKED.clear()
     comparators = {"judge": Says("judge", Unscored("no verdict")), "house": Says("house", graded)}
     text = order.format("judge", "house", word)

@@ -193,8 +193,5 @@ def test_what_is_equal_is_contained(prediction: str, references: list[str]) -> N
     ],
 )
 def test_token_recall(prediction: str, references: list[str], expected: float) -> None:
-    """Token recall is the share of the tokens of the best reference that the prediction has.
-
-    A token counts as often as both texts have it.
-    """
+    """The share of the tokens of the best reference that the prediction has, as often as both have it."""
     assert token_recall(prediction, references) == pytest.approx(expected, abs=1e-15)

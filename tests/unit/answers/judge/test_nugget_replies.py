@@ -79,10 +79,7 @@ def test_all_nuggets_are_labelled_in_one_request() -> None:
 
 
 def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
-    """The label of each nugget is the median of the votes; of two votes, the lower label counts.
-
-    A reply that cannot be parsed is a lost vote. The labels count as one verdict, and here the votes were split.
-    """
+    """The labels count as one verdict; here the votes were split, and one is lost."""
     replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
     judging = _judge(ScriptedGateway(*replies), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
