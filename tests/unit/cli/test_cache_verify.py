@@ -179,10 +179,7 @@ def test_a_good_cassette_is_good(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_all_bad_lines_are_listed(rageval: Run, tmp_path: Path) -> None:
-    """`verify` lists every invalid line of a cassette by its number, and counts the valid lines between them.
-
-    Blank lines count in the line numbers.
-    """
+    """Blank lines count in the line numbers."""
     lines = [
         b"<<<<<<< HEAD",
         entry_line(entry(0)).encode(),
