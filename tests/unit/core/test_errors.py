@@ -44,10 +44,7 @@ def test_deep_stacks_are_cut_to_the_innermost_frames() -> None:
 
 @pytest.mark.parametrize("kind", [RagevalError, InputError, Unscored, QueryError])
 def test_the_text_of_an_error_may_be_printed(kind: type[Exception]) -> None:
-    """The text of an error contains no control characters or CI commands, in every way of printing it.
-
-    Our own newlines stay.
-    """
+    """It has no control characters or CI commands, however it is printed. Our own newlines stay."""
     error = kind("found \x1b[2J\n  ::error::x")
     for text in (str(error), f"{error}", "".join(traceback.format_exception_only(error)).rstrip()):
         assert text.endswith("found \\u001b[2J\n  \\u003a:error::x")
