@@ -109,10 +109,7 @@ ONE_FILE = [
 
 @pytest.mark.parametrize("files", ONE_FILE, ids=lambda files: files.path)
 def test_records_come_one_by_one(files: Files, tmp_path: Path) -> None:
-    """The first record is yielded before a later, broken part is read; TREC reads all judgements first.
-
-    SQuAD, which is read article by article, is left out: its only article here has two questions.
-    """
+    """The first record is yielded before a later, broken part is read. SQuAD is read article by article."""
     path = files.write(tmp_path)
     read_records = FORMATS[files.format].records
     first = next(iter(read_records(path, files.words)))

@@ -142,10 +142,7 @@ def test_what_does_not_fit_is_named_with_place_and_remedy(record: dict[str, Any]
 
 
 def test_nuggets_are_vital_unless_they_say_otherwise() -> None:
-    """Nuggets are texts, or objects with `vital`, or with `importance` as AutoNuggetizer writes it.
-
-    They are vital by default.
-    """
+    """Nuggets are texts, or objects with `vital`, or with `importance` as AutoNuggetizer writes it."""
     nuggets = [
         "a",
         {"text": "b"},
@@ -210,10 +207,7 @@ def test_half_a_surrogate_pair_is_written_escaped(tmp_path: Path) -> None:
 
 
 def test_a_key_of_the_form_under_extra_is_refused(tmp_path: Path) -> None:
-    """A native field under `extra` is an error, as it would be read as that field.
-
-    The existing file is not changed, and no temporary file is left.
-    """
+    """A native field under `extra` is an error, as it would be read as that field."""
     path = tmp_path / "s.jsonl"
     path.write_text("old", encoding="utf-8")
     with pytest.raises(InputError, match="The example 'a' has gold under extra"):
