@@ -18,8 +18,5 @@ from pytest_rageval.extensions.canary import canary
     ids=["rise", "drop", "means of 0.8", "means of 0.2", "drop beside means", "no change"],
 )
 def test_a_mean_of_several_runs_is_no_change_of_the_models(drops: list[float], *, alarm: bool) -> None:
-    """A model that is right in four of five runs is right now: that is no rise, in however many questions.
-
-    Differences of the whole scale, as those of single runs, are symmetric without a change.
-    """
+    """A model that is right in four of five runs is right now: no rise, in however many questions."""
     assert (canary._two_sided_p_value(drops) <= canary.ALPHA) == alarm

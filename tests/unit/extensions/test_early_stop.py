@@ -370,10 +370,7 @@ def test_a_score_of_a_plugin_is_evaluated_in_full(good: Settings) -> None:
 
 
 def test_each_watched_threshold_has_its_own_share_of_the_level(good: Settings) -> None:
-    """Thresholds that are monitored share the level with a score that needs no model.
-
-    Thresholds that are decided by their rankings take no share.
-    """
+    """Thresholds that are decided by their rankings take no share."""
     gates = [threshold(name, max_drop=0.02) for name in ("answer.em@1", "answer.f1@1", "answer.correct@1")]
     recall = threshold("contains.hit@1", max_drop=0.02)
     _run(good.replace(update_baseline=True), Rag(), *gates, recall)
@@ -386,10 +383,7 @@ def test_each_watched_threshold_has_its_own_share_of_the_level(good: Settings) -
 
 
 def test_losses_at_the_beginning_of_the_eval_set_are_no_evidence() -> None:
-    """The order is random: with as many gains as losses, at most alpha of 400 runs stop with a failure.
-
-    The tolerance is 3 standard errors of 1.1%.
-    """
+    """At most alpha of 400 runs stop with a failure; the tolerance is 3 standard errors of 1.1%."""
     examples = EVALSET.examples[:80]
     before = BaselineScore(
         {example.id: example.digest for example in examples},

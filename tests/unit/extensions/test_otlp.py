@@ -342,10 +342,7 @@ def test_the_label_of_a_result_compares_it_with_the_baseline() -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_two_thresholds_on_a_score_have_one_result_for_each_question(first: int) -> None:
-    """With two thresholds on a score, each question has one event, with the comparison of whichever has one.
-
-    With two events, an average over the events would count the question twice.
-    """
+    """With two events, an average over the events would count the question twice."""
     compared = entry(
         {"id": "q1", "score": 0.0, "before": 1.0}, baseline={"mean": 1.0, "worse": ["q1"], "better": []}
     )

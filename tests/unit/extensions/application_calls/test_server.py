@@ -430,10 +430,7 @@ def test_a_header_draws_again(serve, upstream):
 
 
 def test_only_who_has_the_token_is_answered(serve, upstream):
-    """Without the token in the URL or as the key, the response is 401 and no request is sent.
-
-    The token is not in the server's repr.
-    """
+    """Without the token in the URL or as the key, the response is 401 and no request is sent."""
     served = serve()
     plain = f"http://127.0.0.1:{served.server.port}/v1"
     openai.OpenAI(base_url=plain, api_key=served.server.token).chat.completions.create(

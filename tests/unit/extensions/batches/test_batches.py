@@ -430,10 +430,7 @@ def test_a_server_without_batches_is_an_error(runs: Runs, server: BatchServer, p
 
 
 def test_a_batch_that_the_server_does_not_know_is_an_error(runs: Runs, server: BatchServer) -> None:
-    """If the server does not know a batch, ServerError is raised and its requests are not sent again.
-
-    The batch may belong to another key, and a second batch would be paid for as well.
-    """
+    """It may belong to another key, and a second batch would be paid for as well."""
     runs.submit(_request("one"))
     server.batches.clear()
     with pytest.raises(ServerError, match="describes the batch batch-1, which it does not know"):

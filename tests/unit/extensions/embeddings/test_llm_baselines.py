@@ -145,10 +145,7 @@ def test_fusion_asks_for_n_queries_that_differ(llm, ask, search):
     ],
 )
 def test_queries_are_read_from_lines(llm, ask, search, reply, queries):
-    """Queries are parsed without introduction, numbers, bullets and quotes; at most n, each once.
-
-    The question is always the first query.
-    """
+    """Queries are parsed without introduction, numbers, bullets and quotes; at most n, each once."""
     llm.model = lambda _: reply
     _run(FusionRetriever(search, ask(), depth=7))
     assert search.asked == [(query, 7) for query in ["10", *queries]]

@@ -78,10 +78,7 @@ def test_precision_and_recall_differ_where_one_side_says_more() -> None:
 
 
 def test_the_sign_before_a_text_is_matched_but_not_counted() -> None:
-    """The special token takes part in matching but not in the mean.
-
-    West and east are opposite: the best match of west is the special token, at a right angle. Clipping changes nothing.
-    """
+    """The best match of west, opposite east, is the special token, at a right angle."""
     assert bertscore("west", ["east"], encoder=Compass()) == (0.0, 0.0, 0.0)
     # Without the special token the matches of "west" and "north" would be -1 and 0.
     assert bertscore_precision("west north", ["east"], encoder=Compass()) == 0.0

@@ -139,10 +139,7 @@ def test_what_has_none_or_several(anchor: Anchor, tmp_path: Path, fields: dict[s
 
 
 def test_the_places_between_which_nothing_is_chosen(anchor: Anchor, tmp_path: Path) -> None:
-    """If a text has several places, `unanchored` lists them for a person to choose.
-
-    The next run removes `unanchored` from the example.
-    """
+    """If a text has several places, `unanchored` lists them for a person; the next run removes it."""
     anchor([asked(gold=[{"text": "Dogs ride"}])])
     (record,) = read(tmp_path / "rest.jsonl")
     assert record["unanchored"] == [

@@ -201,10 +201,7 @@ def test_an_id_among_others_that_are_there(check: Check) -> None:
     ],
 )
 def test_gold_is_looked_for_in_the_one_file_that_its_source_names(check, sources, why):
-    """A source is looked up by its exact path, in any order of the files.
-
-    If only its end matches the paths of two files or more, the source is ambiguous.
-    """
+    """If only its end matches the paths of two files or more, the source is ambiguous."""
     texts = {"a.md": "We are based in Tulsa.", "guide/a.md": "We are based in Tulsa."}
     texts |= {"guide/a.md": "Not a word of it here."} if "a.md" in sources else {}
     corpus = [
@@ -224,10 +221,7 @@ def test_answers_are_looked_for_in_the_texts_of_the_corpus(check: Check) -> None
 
 
 def test_tags_are_unbalanced_from_more_than_ten_to_one(check: Check) -> None:
-    """Values of a tag that differ by more than 10 to 1 are a finding; a missing tag counts as a value.
-
-    A tag with another value in each example is ignored.
-    """
+    """A missing tag counts as a value. A tag with another value in each example is ignored."""
 
     def tagged(rare: int) -> list[dict[str, Any]]:
         tags = [{"topic": "a", "row": n} for n in range(30)] + [{"row": 30 + n} for n in range(rare)]

@@ -96,10 +96,7 @@ def test_of_several_thresholds_on_a_score_the_worst_verdict_counts() -> None:
 
 
 def test_each_slice_of_a_threshold_by_tag_is_a_score_of_its_own() -> None:
-    """Each slice of a threshold by tag is a score.
-
-    The entry itself is left out, because its slice varies between runs.
-    """
+    """The entry itself is left out, because its slice varies between runs."""
     slices = [
         entry("recall@3", mean, value=topic, verdict=verdict)
         for topic, mean, verdict in (("a", 0.2, "fail"), ("b", 0.8, "pass"))

@@ -108,10 +108,7 @@ def test_a_run_that_lacks_a_score_has_no_place_in_its_line() -> None:
 
 @pytest.mark.parametrize("other", [score(4.5), score(3e3), score(0.002), score(0.2, statistic="p50")])
 def test_other_scales_and_times_are_not_in_the_same_chart(other: dict[str, Any]) -> None:
-    """Scores of another scale, and times, are not in the same chart, where small values would look like 0.
-
-    The larger group of scores is charted.
-    """
+    """Small values would look like 0. The larger group of scores is charted."""
     scores = {"a": other, "mrr": score(0.5), "ndcg": score(0.5)}
     assert list(Chart(line(1, scores), line(2, scores)).lines) == ["mrr", "ndcg"]
 

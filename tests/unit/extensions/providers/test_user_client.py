@@ -336,10 +336,7 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_method_of_a_library_has_the_address_of_its_client(tmp_path: Path) -> None:
-    """A method of an openai client has the client's base URL, so that its replies have the same keys as at that URL.
-
-    Parameters that the method does not have are sent to the server.
-    """
+    """Its replies have the same keys as those of that base URL."""
     with ScriptedServer(Answer(400, error("Unknown parameter: 'top_k'.")), "fine") as scripted:
         gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY))
 

@@ -20,10 +20,7 @@ def _spans(folder: Path, *traces: list[dict[str, object]]) -> Path:
 
 
 def test_a_question_gets_what_was_retrieved_for_it(tmp_path: Path) -> None:
-    """A question returns its first k recorded passages, with texts and scores.
-
-    White space around the question is ignored.
-    """
+    """White space around the question is ignored."""
     search = TraceRun(_spans(tmp_path, phoenix()))
     assert [
         (document.id, document.text, document.score) for document in search(f" {QUESTION}\n", 1).documents
@@ -91,10 +88,7 @@ def test_several_files_are_one_run(tmp_path: Path) -> None:
 
 
 def test_the_eval_set_that_was_made_of_traces_is_a_run_too(tmp_path: Path) -> None:
-    """An eval set made from traces can be replayed, so the traces need not be committed.
-
-    Examples without a recorded retrieval are unscored.
-    """
+    """The traces need not be committed. Examples without a recorded retrieval are unscored."""
     evalset = tmp_path / "evalset.jsonl"
     main(["evalset", "from-traces", str(_spans(tmp_path, phoenix())), "--output", str(evalset)])
     with evalset.open("a", encoding="utf-8") as file:

@@ -139,10 +139,7 @@ def test_a_span_of_a_retriever_alone_is_a_question_without_an_answer(tmp_path: P
 
 @pytest.mark.parametrize("failed", ["CHAIN", "RETRIEVER", "LLM"])
 def test_a_trace_that_failed_is_left_out_and_counted(failed: str, tmp_path: Path) -> None:
-    """A trace is left out if the application or its only search failed.
-
-    A trace with a failed model call is kept: the call may have been retried.
-    """
+    """A trace with a failed model call is kept: the call may have been retried."""
     traces = read(tmp_path, phoenix(failed=failed))
     if failed == "LLM":
         assert len(traces.questions) == 1
@@ -222,10 +219,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("messages", MESSAGES.values(), ids=MESSAGES)
 def test_a_conversation_is_read_in_every_form(messages: Any) -> None:
-    """In every message format, the last user message is the question.
-
-    A batch of one conversation, as LangChain writes it, is read as that conversation.
-    """
+    """A batch of one conversation, as LangChain writes it, is read as that conversation."""
     before = ({"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."})
     for given in (messages, {"messages": messages}, [messages], json.dumps(messages)):
         assert extract_question(given) == ("When?", before)
