@@ -173,10 +173,7 @@ def test_a_strict_threshold_passes_only_where_a_drop_is_excluded(now: int, statu
     [(149, "pass", 149), (148, "error", 296), (10, "error", 160), (2, "error", None)],
 )
 def test_a_strict_threshold_needs_examples_though_nothing_changed(n, status, needed):
-    """Without a change, 149 examples exclude a drop of 2 points at 5%, since 0.98^149 < 0.05.
-
-    The number needed is reported up to 32 times the present number.
-    """
+    """149 examples exclude a drop of 2 points at 5%, since 0.98^149 < 0.05."""
     assert 0.98**149 < 0.05 < 0.98**148
     result = _test(numbered(n, 0), numbered(n, 0), max_drop=0.02, strict=True)
     assert (result.significant, result.examples_needed, result.detectable_drop) == (
@@ -448,10 +445,7 @@ def test_many_examples_without_a_score_are_named_by_the_first() -> None:
 @pytest.mark.parametrize("inconclusive", [None, "warn", "fail"])
 @pytest.mark.parametrize("bounds", [{"max_drop": 0.02}, {"max_lost": 4}, {"max_drop": 0.02, "max_lost": 9}])
 def test_a_drop_is_judged_in_the_worst_case_of_what_is_unscored(bounds, inconclusive):
-    """Attack: 10 of 100 questions are lost, and a server error leaves them unscored, so that the drop is 0.
-
-    Were they lost, the drop would be significant: the verdict is no pass. Five of them could not break the bounds.
-    """
+    """Attack: 10 of 100 questions are lost, and a server error leaves them unscored, so the drop is 0."""
     for n in (10, 1):
         now = score_of(numbered(100, 0) | {f"q{i}": None for i in range(n)}, cause="run")
         comparison = compare(now, {}, before_of(numbered(100, 0)))

@@ -334,10 +334,7 @@ BLIND = "recall@5: it could not fail, even if all of {} had the score 0 ({}). Ad
     ],
 )
 def test_a_threshold_that_could_not_fail_is_an_error(before, bounds, why):
-    """Attack: the eval set is cut to so few questions that no loss is significant. That is an error, not a warning.
-
-    Its text is right: with the lowest score for all questions, the threshold fails if and only if it is no error.
-    """
+    """Attack: the eval set is cut to so few questions that no loss is significant."""
     tags = {name: {"topic": name} for name in before}
     threshold = threshold_of("recall@5", **bounds)
     memory = BaselineLookup({}, before_of(before))

@@ -95,10 +95,7 @@ def test_a_maximum_fails_as_a_minimum_does() -> None:
 
 @pytest.mark.parametrize("inconclusive", [None, "warn", "fail"])
 def test_what_another_part_failed_at_may_break_a_bound(inconclusive: str | None) -> None:
-    """If examples unscored because of a server could break a bound, the verdict is no pass, and fails if that is set.
-
-    Examples that cannot be scored break no bound.
-    """
+    """The verdict is no pass, and fails if that is set. What cannot be scored breaks no bound."""
     threshold = threshold_of("recall@5", 0.93, inconclusive=inconclusive)
     assert verdict_on(_lacking("example"), threshold).status == "pass"
     verdict = verdict_on(_lacking("run"), threshold)
