@@ -298,11 +298,7 @@ def test_a_damaged_entry_is_a_miss_and_is_reported(caches: Caches, tmp_path: Pat
 
 
 def test_an_empty_reply_counts_only_in_its_own_run(caches: Caches) -> None:
-    """A reply without an answer is found by all processes of its run; another run sends the request again.
-
-    A cut answer, a tool call and an answer after reasoning are replies as others are. A replay requests nothing, so it
-    finds all.
-    """
+    """A cut answer, a tool call and an answer after reasoning are no empty replies. A replay finds all."""
     empty = {
         "k": Reply(" \n", "m"),
         "refused": Reply("", refusal="no"),
@@ -355,10 +351,7 @@ def test_an_empty_reply_on_a_cassette_counts_unless_recording(caches: Caches, tm
 
 
 def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: Path) -> None:
-    """With `refresh`, look-ups and claims return only replies that the same run has stored.
-
-    Neither older replies nor the cassette are used.
-    """
+    """Neither older replies nor the cassette are used."""
     _keep(caches(), Entry("a", Reply("old")))
     cache, other = caches(cassette, refresh=True, run="1"), caches(cassette, refresh=True, run="1")
     _keep(other, Entry("c", Reply("new")))
@@ -408,10 +401,7 @@ def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassett
 
 
 def test_a_late_reply_does_not_replace_one_that_may_be_in_use(caches, monkeypatch):
-    """If another process has stored a reply after the claim expired, the late reply does not replace it.
-
-    The process that was late gets the stored reply.
-    """
+    """The process whose claim expired gets the reply that another has stored since."""
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.0)
     slow, quick = caches(), caches()
 

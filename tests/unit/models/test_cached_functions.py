@@ -626,10 +626,7 @@ def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: P
 
 
 def test_a_cached_result_names_its_function(world: World) -> None:
-    """The summary of a result has the function's name and version, and the arguments as hashes.
-
-    A secret among the arguments is not in the file.
-    """
+    """The summary has its name and version, and the arguments as hashes: no secret is in the file."""
     functions = world.session(record=True)
     _call(functions, world.slow, "a secret")
     (entry,) = functions._gateway.used.values()

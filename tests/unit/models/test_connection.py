@@ -195,10 +195,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_no_error_keeps_what_holds_the_key(name: str) -> None:
-    """An error has the key neither in its text, cause and context nor in the traceback.
-
-    No frame of the HTTP library, whose variables have the key, is in the traceback.
-    """
+    """An error has the key neither in its text, cause and context nor in the variables of a traceback."""
     answer, kind = FAILURES[name]
     with ScriptedServer(answer) as server, pytest.raises(kind) as caught:
         _ask(server.url)
@@ -238,10 +235,7 @@ def records(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtu
 
 
 def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture) -> None:
-    """Log records show no key, password or query, even if the server repeats them in its headers.
-
-    Everything else is logged, and the filters of the loggers are restored afterwards.
-    """
+    """Everything else is logged, and the filters of the loggers are restored afterwards."""
     echo = {"x-echo": f"{KEY} Basic {TOKEN} planted-sig", "x-request-id": f"r {KEY}"}
     filters = {name: list(logging.getLogger(name).filters) for name in ("httpx2", "openai")}
     with ScriptedServer(Answer(body=completion("fine"), headers=echo)) as server:

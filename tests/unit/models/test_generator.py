@@ -50,10 +50,7 @@ class _Kept:
 
 
 def test_cached_answers_equal_those_of_single_calls() -> None:
-    """Cached answers are those of the same request, without reasoning.
-
-    The result is None if one is missing or empty.
-    """
+    """The result is without reasoning, and None if an answer is missing or empty."""
     cache, gateway = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
     cached_generator, live_generator = LLMGenerator(cache, SERVER, "m"), LLMGenerator(gateway, SERVER, "m")
     assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(2)) == ("a", "b")

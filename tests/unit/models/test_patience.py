@@ -265,10 +265,7 @@ def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> 
 
 
 def test_a_waiting_line_is_printed_once_until_the_server_answers_again() -> None:
-    """A stall is printed once after 20 s, or after a third of a shorter patience.
-
-    It is printed again if the server has answered in the meantime.
-    """
+    """It is printed after 20 s, or after a third of a shorter patience."""
     lines: list[str] = []
     announce = StallNotifier(lines.append)
     for seconds in (0, 19):

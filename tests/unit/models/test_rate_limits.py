@@ -86,10 +86,7 @@ def test_a_refused_request_is_sent_first(run: Run) -> None:
 
 
 def test_refusals_of_those_in_flight_together_are_one_event(run: Run) -> None:
-    """Refusals of requests that were in flight together halve the limit once; it is at least 1.
-
-    A refusal of a request that was sent later halves the limit again.
-    """
+    """They halve the limit once, to at least 1; a refusal of a later request halves it again."""
 
     async def main() -> None:
         limiter = Limiter(16)

@@ -152,10 +152,7 @@ def test_a_server_that_refuses_all_for_two_seconds(begins: float, wait_s: float 
 
 @pytest.mark.parametrize(("stated", "fewest", "most"), [(True, 0, 20), (False, 10, 40)])
 def test_a_limit_that_is_stated_stops_all_at_once_and_another_soon(stated, fewest, most):
-    """If the headers of a refusal say that the limit is used up, only requests already in flight are refused.
-
-    Without such headers, all requests pause after about as many refusals as are averaged.
-    """
+    """Without headers that say so, about as many are refused as are averaged."""
     result = outcome(lambda now: busy(5.0 - now, exhausted=stated) if 0.5 < now < 5 else None, 1000)
     assert result.lost == 0
     assert fewest <= result.refused <= most
@@ -217,10 +214,7 @@ WAITS: dict[str, Callable[[float], float | None]] = {
 @settings(max_examples=30)
 @pytest.mark.slow
 def test_refusals_are_bounded_under_a_hard_limit(rate: float, size: int, most: int, wait: str) -> None:
-    """Under a hard limit, every request gets its reply, with a bounded number of refusals.
-
-    The bound is two per request in flight, one per reply, and four per second.
-    """
+    """The bound is two per request in flight, one per reply, and four per second."""
     result = outcome(Bucket(rate, size, WAITS[wait]), 100, most=most)
     assert result.lost == 0
     assert result.refused <= 2 * min(most, 100) + 100 + 4 * result.seconds

@@ -75,10 +75,7 @@ def test_it_is_never_negative_nor_beyond_two_a_character(text: str) -> None:
 
 @given(WORDS, WORDS)
 def test_texts_cost_together_what_they_cost_apart(left: str, right: str) -> None:
-    """Two texts on separate lines have about as many tokens together as apart: the difference is at most 3.
-
-    It is larger for a run of letters and digits, which is counted by another rule.
-    """
+    """The difference is larger for a run of letters and digits, which is counted by another rule."""
     apart = count_tokens(left) + count_tokens(right)
     together = count_tokens(f"{left}\n{right}")
     assert apart - 3 <= together <= apart + 3

@@ -146,10 +146,7 @@ def test_other_errors_of_the_store_are_errors(make: Make, monkeypatch: pytest.Mo
 
 
 def test_a_reply_that_the_store_refuses_is_in_the_folder(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the shared store refuses a reply, for example because its memory is full, StoreError is raised.
-
-    The reply is stored in the folder, and a later run writes it to the shared store.
-    """
+    """For example, its memory is full. A later run writes the reply to the shared store."""
     store, server = make()
     store.claim(["a"])
 

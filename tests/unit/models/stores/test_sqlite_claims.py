@@ -185,10 +185,7 @@ def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("left", [-1e300, -1.0, 0.0, 1.0, 1e18, 1e300, 1763790000.0 + 86_400])
 def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
-    """The value of a heartbeat does not change when a claim expires, since it is never compared with a clock.
-
-    It may come from a clock a day ahead, from before a restart of the machine, or from an earlier version.
-    """
+    """A heartbeat may come from a clock a day ahead, from before a restart, or from an earlier version."""
     one = owner()
     one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
     one.held(["a"])

@@ -90,10 +90,7 @@ def test_a_later_reply_replaces_the_former(store: ReplyTable) -> None:
 
 
 def test_replies_of_other_runs_do_not_count_where_all_is_asked_again(store: ReplyTable) -> None:
-    """With `only_run`, only replies of that run are found, whatever their time.
-
-    Replies without a run are not found either.
-    """
+    """With `only_run`, only replies of that run are found, whatever their time."""
     _put(store, Entry("old", REPLY, written=1e12), run="1")
     _put(store, Entry("older", REPLY, written=1e12))
     _put(store, Entry("new", REPLY, {"model": "m"}, written=1.0), run="2")
@@ -209,10 +206,7 @@ def test_a_changed_entry_is_refused(store: ReplyTable, tmp_path: Path, change: s
     ids=str,
 )
 def test_an_entry_of_wrong_kinds_is_passed_over_whatever_its_checksum(store, tmp_path, row):
-    """An entry with values of wrong types counts as damaged even if its checksum matches.
-
-    The checksum protects from accidents; forging one only leads to a new request.
-    """
+    """The checksum protects from accidents; forging one only leads to a new request."""
     _planted(
         tmp_path / "cache",
         "INSERT INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '{}', 0)",
