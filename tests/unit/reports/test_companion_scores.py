@@ -49,10 +49,7 @@ def _cited(name: str, relevant: int, shown: int, found: int) -> Outcome:
 
 
 def test_coverage_times_recall_over_rel_prime_is_recall_over_rel() -> None:
-    """Of 8 relevant passages, 4 were in the prompt and 3 were cited.
-
-    A question with nothing in the prompt counts too.
-    """
+    """Of 8 relevant passages, 4 were in the prompt and 3 were cited."""
     score = Score("rel_recall.citation@5", [_cited("a", 5, 4, 3), _cited("b", 3, 0, 0)])
     pooled = score_entry(score, None, None)["pooled"]
     assert (pooled["relevant"], pooled["shown"], pooled["found"]) == (8, 4, 3)

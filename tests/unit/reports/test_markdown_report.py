@@ -185,10 +185,7 @@ def test_the_worst_questions_show_what_they_lost() -> None:
     ],
 )
 def test_a_gold_passage_is_followed_as_far_as_it_is_known(question: dict[str, Any], detail: str) -> None:
-    """A gold passage's rank beyond the cut-off is shown if another score retrieved more documents.
-
-    A gold passage that is matched by its text has no rank among the ids, so the retrieved ids are listed.
-    """
+    """A gold passage's rank beyond the cut-off is shown if another score retrieved more documents."""
     details = [{"id": "known", "gold_ranks": {"kb-1": 17}}]
     assert f"\n  - {detail}\n" in _failing(question, questions=details)
 
@@ -474,10 +471,7 @@ def _many(failing: int, passing: int, scores: int = 1) -> list[dict[str, Any]]:
     ],
 )
 def test_it_has_sixty_lines_however_much_there_is(failing: int, passing: int, scores: int) -> None:
-    """The report has at most sixty lines: the rest is counted.
-
-    The verdict, the table, the command and three questions are always included.
-    """
+    """The verdict, the table, the command and three questions are always included."""
     text = _report(*_many(failing, passing, scores))
     lines = text.splitlines()
     assert len(lines) <= MAX_LINES

@@ -39,10 +39,7 @@ def _test(parts: Mapping[str, str], *entries: dict[str, Any], **more: Any) -> di
 
 
 def test_the_best_of_each_column_and_who_may_be_as_good() -> None:
-    """The best of each column and those not significantly lower are marked; means and p values are checked by hand.
-
-    10 lost of 10 are p = 6 / 2^10, 1 of 10 is 6 / 2, at most 1; 7 of 10 are 6 / 2^7 = 0.047.
-    """
+    """10 lost of 10 are p = 6 / 2^10, 1 of 10 is 6 / 2, at most 1; 7 of 10 are 6 / 2^7 = 0.047."""
     tests = [
         _test({"retriever": "bm25"}, _entry("recall@3", [0] * 10), _entry("mrr@3", [0.5] * 10)),
         _test({"retriever": "dense"}, _entry("recall@3", [1] * 10), _entry("mrr@3", [0.5] * 7 + [1] * 3)),
@@ -76,10 +73,7 @@ def test_systems_without_scores_have_no_matrix() -> None:
 
 
 def test_rows_are_combinations_and_columns_have_words_and_slices() -> None:
-    """Rows are combinations of systems; columns have the keywords and slices of their scores.
-
-    A system without a score has a dash, and a score on the worst value of a tag is left out.
-    """
+    """A system without a score has a dash; a score on the worst value of a tag is left out."""
     words = {"comparator": "em", "where": {"topic": "billing"}}
     tests = [
         _test(

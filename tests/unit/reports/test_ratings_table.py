@@ -38,10 +38,7 @@ def _entry(results: str, spec: str = "arena.win@5") -> dict[str, Any]:
 
 
 def test_ratings_are_those_of_hand_computation() -> None:
-    """Ratings are 400 log10 of the odds against the reference, shifted to a mean of 1000.
-
-    One system wins 3 of 4 battles against the reference, the other 1.5 of 4.
-    """
+    """400 log10 of the odds of winning 3 of 4, and 1.5 of 4, shifted to a mean of 1000."""
     tests = [_test("t.py::test_it[bm25]", _entry("wlltu")), _test("t.py::test_it[dense]", _entry("wwwl"))]
     (table,) = ratings_entries(tests, seed=0)
     dense, bm25 = 400 * log10(3), 400 * log10(1.5 / 2.5)
@@ -137,10 +134,7 @@ def _three(**battles: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_battles_between_systems_are_joined_into_one_rating() -> None:
-    """Battles with the reference, which are all even, and between systems are fitted jointly.
-
-    The likelihood is maximal if each system's expected results add up to its observed results, which is checked here.
-    """
+    """At the maximum of the likelihood, expected results add up to each system's observed ones."""
     tests = _three(
         a=[],
         b=[_battles("a@5", "b@5", "wwwl")],

@@ -23,10 +23,7 @@ def _score(spec: str, *seconds: float | None) -> Score:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_time_that_one_score_knows_counts(order: int) -> None:
-    """If one of two scores has the duration of a ranking, the duration counts.
-
-    A latency score repeats the first question's retrieval, and other scores keep the first ranking.
-    """
+    """A latency score repeats the first question's retrieval; other scores keep the first ranking."""
     scores = [_score("latency.p95@3", 0.3, 0.1), _score("recall@3", None, 0.1)]
     entry = Retrievals(scores[::order]).entry()
     assert (entry["questions"], entry["timed"], entry["latency_p95"]) == (2, 2, 0.3)

@@ -203,10 +203,7 @@ def test_the_values_that_fail_are_named_between_the_reason_and_the_score() -> No
 
 
 def test_the_entry_of_slices_is_that_of_the_worst_and_lists_all() -> None:
-    """The entry is that of the worst slice and lists all slices, worst first; the table names the others in a line.
-
-    Each slice has its mean, interval, baseline and reason.
-    """
+    """The slices are listed worst first; the table names the others in a line."""
     ruling = _ruled({"a": [0.0] * 8, "b": [1.0] * 8, "c": [0.0, 1.0]}, max_drop=0.02)
     entry = json.loads(json.dumps(threshold_result_entry(ruling)))
     assert (entry["where"], entry["verdict"], entry["mean"]) == ({"topic": "a"}, "fail", 0.0)
@@ -257,10 +254,6 @@ def test_an_inconclusive_slice_is_reported_even_if_another_is_worse() -> None:
     ],
 )
 def test_the_baseline_is_shown_below_the_score(values: list[float], text: str) -> None:
-    """The line has the baseline's mean, the change, of a drop its p value, and how many questions got worse or better.
-
-    Better questions are named.
-    """
     outcomes = [_outcome(f"q{n}", value) for n, value in enumerate(values)]
     score = Score("answer.em@1", outcomes)
     memory = BaselineLookup({}, _before(*outcomes))
