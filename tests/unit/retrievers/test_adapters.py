@@ -329,10 +329,7 @@ class _Pipeline:
     ],
 )
 def test_a_pipeline_is_given_the_query_at_every_input_for_it(loop, inputs, outputs, expected):
-    """Every query input receives the query, but only the component that outputs the documents receives k.
-
-    The number of candidates before a joiner does not change.
-    """
+    """Only the component that outputs the documents receives k, not one before a joiner."""
     assert _ask(loop, _Pipeline(inputs, outputs)) == [str(expected)]
 
 

@@ -52,10 +52,7 @@ class _BelowAsync(_Async):
     ],
 )
 def test_only_what_is_defined_outside_the_framework_is_its_own(kind: type[Any], overrides: bool) -> None:  # noqa: FBT001
-    """Only a method that is defined outside the framework counts as an override.
-
-    A framework's default would call the synchronous method in a thread where it must not run.
-    """
+    """A framework's default would call the synchronous method in a thread where it must not run."""
     assert overrides_method(kind(), "asks") is overrides
 
 

@@ -87,10 +87,7 @@ def test_a_plain_question_has_no_context(loop: BackgroundEventLoop) -> None:
     ],
 )
 def test_filters_that_would_be_ignored_are_an_error(loop: BackgroundEventLoop, retriever: object) -> None:
-    """If an example has filters that the retriever does not accept, that is an error: scores would be wrong.
-
-    Without filters the retriever is called.
-    """
+    """Scores would be wrong. Without filters the retriever is called."""
     with pytest.raises(InputError, match=r"does not take them.*\nName them in the signature"):
         _asked(loop, retriever)
     assert _asked(loop, retriever, Example("q", "To Norway?", history=HISTORY, metadata={"a": 1})).startswith(
