@@ -162,10 +162,7 @@ def test_the_declaration_of_an_added_score_is_checked(words: dict[str, Any], mes
 
 
 def test_the_requests_of_every_built_in_score_are_known() -> None:
-    """Every built-in score declares its requests.
-
-    Without them it would accept every keyword and depend on every setting.
-    """
+    """Without them it would accept every keyword and depend on every setting."""
     assert not any(score.asks_all for score in SCORES.values())
 
 
