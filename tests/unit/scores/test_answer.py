@@ -63,10 +63,7 @@ def test_of_an_answer_set_all_are_wanted(world, prediction_text: str, score: flo
     ],
 )
 def test_an_answer_set_rules_over_answers_and_reference(world, spec: str, value: float | None) -> None:
-    """If an example has an answer set, every score uses the set and ignores `answers` and `reference`.
-
-    The retrieved passage and the answer have one of the two wanted answers.
-    """
+    """The retrieved passage and the answer have one of the two wanted answers."""
     world.rankings = {"one": ["Reno"]}
     world.cited = {"Reno": "Reno [1]"}
     mixed = Example("one", "one", answers=("Reno",), answer_set=(("Tulsa",), ("Reno",)), reference="Reno")

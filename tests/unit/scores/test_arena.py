@@ -64,10 +64,7 @@ def test_a_worked_example(world) -> None:
 
 
 def test_battles_are_fought_once_for_both_scores(world) -> None:
-    """Both scores share one judge request per battle.
-
-    A battle with an abstention is decided by rule, without a request.
-    """
+    """A battle with an abstention is decided by rule, without a request."""
     for part in MIN_RESULT:
         world.evaluate(f"arena.{part}@3", *_worked(world))
     assert sorted(question for what, question, *_ in world.asked if what == "prefer") == ["a1", "a2", "b1"]
@@ -211,10 +208,7 @@ def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
 
 
 def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
-    """Every prefix of a draw has equally many questions per domain (±1), until a domain is exhausted.
-
-    The position of the answer alternates within a domain, and the order of the set does not change the draw.
-    """
+    """±1, until a domain is exhausted. The position of the answer alternates within a domain."""
     examples = [Example(f"{domain}{n}", "?", tags={"domain": domain}) for domain in "abc" for n in range(6)]
     examples = [example for example in examples if example.id not in {"c2", "c3", "c4", "c5"}]
     order = draw_questions(examples, 0)

@@ -97,10 +97,7 @@ def test_an_outcome_with_its_error_travels() -> None:
     ],
 )
 def test_every_score_leaves_the_question_unscored_and_continues(world, monkeypatch, spec: str) -> None:
-    """If the retriever raises for one question, the question is unscored and the others are scored.
-
-    The reason names the exception and not the question, so that equal reasons are counted together.
-    """
+    """The reason names the exception and not the question, so that equal reasons are counted together."""
     world.rankings = {"good": ["code 7"]}
     world.cited = {"code 7": "code 7 [1]"}
     search = world.rankings.get

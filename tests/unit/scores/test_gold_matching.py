@@ -124,10 +124,7 @@ def test_a_chunk_with_several_gold_passages_counts_for_each() -> None:
     ],
 )
 def test_the_documents_of_a_passage_are_those_that_are_it_or_made_it_whole_enough(chunks, positions):
-    """A document is assigned to a gold passage that it covers enough of, alone or together with earlier documents.
-
-    A document that adds no new characters is assigned only if it alone covers enough.
-    """
+    """A document that adds no new characters is assigned only if it alone covers enough."""
     assert _match([_cut(*chunk) for chunk in chunks], _gold(100, 200)).positions == positions
 
 

@@ -107,10 +107,7 @@ def test_an_edit_hides_no_more_than_itself() -> None:
     ],
 )
 def test_short_runs_are_chance(document: str, gold: str, *, whole: bool) -> None:
-    """A short run of words is no overlap.
-
-    For a short gold passage, a run of more than half of its words is required.
-    """
+    """For a short gold passage, a run of more than half of its words is required."""
     assert overlap(Document(document), Gold(text=gold)) == (((0.0, 1.0),) if whole else (), "text")
 
 

@@ -40,10 +40,7 @@ def test_where_nothing_was_retrieved_the_generator_declines_and_no_judge_is_aske
 
 
 def test_an_answer_from_no_passages_is_not_faithful(world, example) -> None:
-    """An answer without retrieved passages comes from the model's memory.
-
-    Its faithfulness is 1, without a judge call.
-    """
+    """It comes from the model's memory: its faithfulness is 1, without a judge call."""
     world.answers = {"": "Reno"}
     (outcome,) = world.evaluate("judged.faithfulness@2", example("one"))
     assert outcome.value == 1.0

@@ -435,10 +435,7 @@ def test_refined_spearman_by_hand(world, example) -> None:
 
 
 def test_the_ceiling_is_how_often_the_generator_is_right_with_the_gold_passages(world, example) -> None:
-    """Answers from the gold passages are compared by rules, so that no request is sent, also those that abstain.
-
-    A verdict yes means the same answer, which may be wrong.
-    """
+    """Answers are compared by rules, so that no request is sent. Yes may be the same wrong answer."""
     world.rankings = {"right": ["Reno"], "wrong": ["Ely"], "silent": ["Elko"], "open": ["Ely"]}
     world.answers = {"Reno": ("Reno", "Reno", "Elko"), "gold": NOTHING}
     outcomes = world.evaluate(

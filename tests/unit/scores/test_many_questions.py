@@ -94,10 +94,7 @@ def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_broken_retriever_is_given_up_at_the_first_questions(loop, *, asynchronous: bool) -> None:
-    """After the first failures, the retriever is not called again.
-
-    All questions are unscored and the progress is complete.
-    """
+    """All questions are unscored and the progress is complete."""
     queries: list[str] = []
 
     def search(query: str, _k: int) -> list[str]:
@@ -137,10 +134,7 @@ def test_an_interrupted_run_expects_nothing_and_can_be_run_again(loop) -> None:
 
 @pytest.mark.slow
 def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> None:
-    """Passages are moved out of memory and restored unchanged, with scores, spans and metadata of any type.
-
-    Two scores with the same cut-off share the ranking.
-    """
+    """Scores, spans and metadata of any type, too. Two scores with the same cut-off share the ranking."""
     monkeypatch.setattr(spool, "WRITE_BUFFER_BYTES", 0)
     marker = object()
 

@@ -169,10 +169,7 @@ LABELS = st.lists(st.tuples(*[st.sampled_from((0.0, 0.5, 1.0))] * 4), max_size=7
 
 @given(ranking=LABELS, missed=LABELS, k=st.integers(1, 9))
 def test_it_lies_between_0_and_1(ranking, missed, k: int) -> None:
-    """The value is in [0, 1], although the greedy ideal ranking is not always optimal.
-
-    The value is 0 if no nugget is supported.
-    """
+    """The greedy ideal ranking is not always optimal. The value is 0 if no nugget is supported."""
     value = alpha_ndcg(ranking, missed, k)
     assert 0 <= value <= 1
     assert (value > 0) == any(label == 1 for labels in ranking[:k] for label in labels)
@@ -180,18 +177,12 @@ def test_it_lies_between_0_and_1(ranking, missed, k: int) -> None:
 
 @given(ranking=LABELS, k=st.integers(1, 9))
 def test_a_passage_that_was_missed_never_helps(ranking, k: int) -> None:
-    """A missed passage that supports all nuggets never raises the value: it can only improve the ideal ranking.
-
-    The ideal ranking is built greedily, so this holds only for a passage that supports all nuggets.
-    """
+    """The ideal ranking is greedy, so this holds only for a passage that supports all nuggets."""
     assert alpha_ndcg(ranking, [(1.0,) * 4], k) <= alpha_ndcg(ranking, [], k) + 1e-12
 
 
 def test_shares_of_nuggets() -> None:
-    """`strict` and `lenient` use the best label of each nugget.
-
-    Partial support counts 0 in `strict` and half in `lenient`.
-    """
+    """The best label of each nugget counts; partial support is 0 in `strict` and half in `lenient`."""
     best = best_labels([(1.0, 0.5, 0.0, 0.0), (0.0, 0.5, 0.5, 0.0)], 4)
     assert best == (1.0, 0.5, 0.5, 0.0)
     assert (strict(best), lenient(best)) == (0.25, 0.5)
@@ -199,10 +190,7 @@ def test_shares_of_nuggets() -> None:
 
 
 def test_the_ideal_order_does_not_depend_on_the_ranking_under_test() -> None:
-    """Of passages with equal gain the name decides, so that every order of the same passages has the same normaliser.
-
-    The first choice matters: after `c`, each other passage repeats one of its nuggets.
-    """
+    """The first choice matters: after `c`, each other passage repeats one of its nuggets."""
     labels = {"c": (0, 1, 1, 0), "a": (1, 1, 0, 0), "b": (0, 0, 1, 1)}
     names = {"c": "x", "b": "y", "a": "z"}
     third = 1 / log2(3)

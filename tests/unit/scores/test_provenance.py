@@ -21,10 +21,7 @@ from tests.unit.scores.conftest import five_passages
     ],
 )
 def test_provenance_is_normalised_within_the_retrieved(world, example, part, value, of_all_gold):
-    """Provenance scores ignore gold passages that were not retrieved, unlike the ranking measures.
-
-    The third and the fourth retrieved passage and one that was not retrieved are gold: the labels are 0 0 1 1 0.
-    """
+    """One gold passage was not retrieved, and is ignored: the labels are 0 0 1 1 0."""
     five_passages(world, example)
     case = example("q", "three", "four", "missed")
     assert world.evaluate(f"provenance.{part}@5", case)[0].value == pytest.approx(value)
@@ -37,10 +34,7 @@ def test_provenance_is_normalised_within_the_retrieved(world, example, part, val
 
 
 def test_a_part_of_a_gold_passage_that_is_found_is_positive(world):
-    """Two chunks that together cover a gold span are both positive.
-
-    A chunk is negative if its gold span is not covered.
-    """
+    """Two chunks together cover a gold span. A chunk whose gold span is not covered is negative."""
     spans = {"one": (0, 40), "two": (40, 100), "three": (200, 210)}
     world.rankings["q"] = [Document(name, span=Span("a.md", *span)) for name, span in spans.items()]
     gold = tuple(Gold(source="a.md", start=start, end=end) for start, end in [(0, 100), (200, 300)])

@@ -105,10 +105,7 @@ def test_labels_need_no_gold_passages_and_those_of_a_judge_no_answers(world, exa
     ],
 )
 def test_where_labels_find_nothing_there_is_nothing_to_recall(world, example, name, undefined):
-    """If no labelled passage is relevant, recall is undefined.
-
-    Citation precision is 0, because every citation is wrong.
-    """
+    """Citation precision is 0, because every citation is wrong."""
     case = _world(world, example)
     (outcome,) = world.evaluate(f"{name}@3", case, relevant="judge")
     assert (outcome.value, outcome.undefined) == (None, undefined)
@@ -164,10 +161,7 @@ def test_the_answers_have_coverage_and_pooled_factors(world, example):
 
 
 def test_pooled_factors_need_all_of_rel(world, example):
-    """Sizes are reported for scores over Rel only.
-
-    Labels of the prompt's passages do not tell how many others are relevant.
-    """
+    """Labels of the prompt's passages do not tell how many others are relevant."""
     case = _world(world, example)
     (outcome,) = world.evaluate("rel_recall.citation@3", case, relevant="contains")
     assert not outcome.evidence.sizes
@@ -207,10 +201,7 @@ def test_both_recalls_of_citations_count_the_same_passages(world, example):
 
 
 def test_what_was_not_in_the_prompt_is_counted(world, example):
-    """Fay is in no passage, [7] and [0] are no passages of the prompt.
-
-    The counts of a score are sums over its outcomes.
-    """
+    """Fay is in no passage, [7] and [0] are no passages of the prompt."""
     case = _world(world, example)
     (outcome,) = world.evaluate("rel_recall.answer@3", case)
     assert outcome.evidence.counts == {"parametric_answers": 1, "hallucinated_citations": 2}
@@ -290,10 +281,7 @@ def test_what_cannot_be_compared_is_unscored_and_asks_nothing(world, example, na
     ],
 )
 def test_where_nothing_was_shown_recall_of_it_is_undefined(world, example, part, gold, reason):
-    """If the prompt has nothing relevant, recall over Rel' is undefined, not unscored, and the generator is not called.
-
-    The eval set is not at fault if the retriever misses everything.
-    """
+    """The eval set is not at fault if the retriever misses everything."""
     _world(world, example)
     (outcome,) = world.evaluate(f"rel_recall.{part}@3", example("q", *gold, answers=("Fay",)))
     assert (outcome.value, outcome.unscored, outcome.undefined) == (None, None, reason)
@@ -382,10 +370,7 @@ def test_a_users_function_cites_by_its_own_prompt(world, example):
     ],
 )
 def test_gold_by_span_whatever_the_chunking(world, output, recall, precision, hallucinated):
-    """Citations are matched by span: chunk 1 holds two gold passages.
-
-    Chunks 3 and 4 are parts of one, which counts once.
-    """
+    """Chunk 1 holds two gold passages; chunks 3 and 4 are parts of one, which counts once."""
     spans = [(0, 300), (400, 500), (600, 640), (660, 700)]
     chunks = [Document(f"chunk {n}", span=Span("a.md", *span)) for n, span in enumerate(spans, 1)]
     world.rankings["q"] = chunks
@@ -444,10 +429,7 @@ def test_an_item_is_compared_in_canonical_form_or_as_the_threshold_says(
 
 @pytest.mark.parametrize(("comparator", "listed"), [("em", 0), ("f1>=0.6", 1), ("judge", 1), ("f1>=0.9", 0)])
 def test_the_comparator_of_the_run_counts_where_it_asks_no_judge(world, example, comparator, listed):
-    """The run's comparator compares items unless it calls the judge; then items are compared in canonical form.
-
-    A judge would be called for each item.
-    """
+    """A judge would be called for each item; canonical forms are compared instead."""
     world.run = world.make_pipeline(comparator=comparator)
     (outcome,) = world.evaluate("rel.answer@1", _times(world, example, "2 days at most"))
     assert outcome.value == pytest.approx(listed / 3)
@@ -536,10 +518,7 @@ def test_the_counts_of_a_worked_example() -> None:
 
 
 def test_retriever_and_generator_are_distinguished() -> None:
-    """Recall over Rel is equal if a system retrieves everything and uses half, or retrieves half and uses everything.
-
-    Coverage and recall over Rel' differ.
-    """
+    """Retrieving all and using half equals retrieving half and using all, in recall over Rel only."""
     generator = _compare(wanted=4, available=range(4), listed={0, 1}).answers
     retriever = _compare(wanted=4, available={0, 1}, listed={0, 1}).answers
     assert generator.over_rel == retriever.over_rel == 0.5

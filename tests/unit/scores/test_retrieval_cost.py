@@ -68,10 +68,7 @@ def test_the_time_is_that_of_the_call_and_the_first_call_warms_up(world, clock: 
 
 
 def test_rankings_that_were_read_before_keep_their_time(world, clock: Clock) -> None:
-    """A cached ranking keeps the duration of its retrieval.
-
-    Only the first question, which was the warm-up, is repeated.
-    """
+    """Only the first question, which was the warm-up, is repeated."""
     retriever = Slow(clock)
     use(world, retriever)
     world.evaluate("retrieval.calls", *EXAMPLES)
@@ -94,10 +91,7 @@ def test_the_passages_of_a_generator_are_read_within_the_time(world, clock: Cloc
 
 
 def test_calls_at_once_are_timed_again_one_by_one(world, clock: Clock) -> None:
-    """Concurrent calls of an async retriever for other scores are not used as latencies.
-
-    The calls are repeated serially.
-    """
+    """Concurrent calls of an async retriever for other scores are not used as latencies."""
     running = most = 0
 
     async def search(query: str, k: int) -> list[str]:

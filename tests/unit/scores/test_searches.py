@@ -25,10 +25,7 @@ def _documents(*names: str) -> list[Document]:
     ],
 )
 def test_the_recall_of_the_steps_is_of_what_they_found_together(world, monkeypatch, steps, k, expected):
-    """Step recall counts the first k documents of all steps once each; without steps it uses the ranking.
-
-    A repeated document counts once within a step, too.
-    """
+    """The first k documents of all steps count once each; without steps, the ranking counts."""
     step_list = None if steps is None else [Step(str(n), _documents(*found)) for n, found in enumerate(steps)]
     monkeypatch.setattr(world, "retrieve", lambda _query, _k: Retrieval(_documents("y", "x", "a"), step_list))
     world.run = world.make_pipeline()
