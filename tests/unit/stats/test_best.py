@@ -28,10 +28,7 @@ def test_each_pair_that_could_have_been_the_one_counts(systems: int, pairs: int)
 
 
 def test_only_what_both_have_is_compared() -> None:
-    """The mean covers all examples of a system, the comparison only the shared ones.
-
-    On the three shared examples the best system scores 1 and the other 1 / 3; two of them changed.
-    """
+    """On the three shared examples the best system scores 1 and the other 1 / 3; two of them changed."""
     best, other = compare_with_best([_system(None, 1, 1, 1, 1), _system(1, 0, 0, None, 1)])
     assert best == Standing(1.0, 4, best=True, shared=4, p_value=None)
     assert other == Standing(

@@ -109,10 +109,7 @@ def test_asymmetric_differences_need_a_second_test() -> None:
 
 
 def test_below_sixty_questions_a_note_is_all() -> None:
-    """With fewer than 60 questions or a level below 0.05, `needs_symmetry` replaces the second test.
-
-    It is not set if the reweighted test agrees.
-    """
+    """`needs_symmetry` is not set if the reweighted test agrees."""
     lopsided = [0.02, 0.03] * 8 + [0.0] * 20
     assert _one(lopsided).needs_symmetry
     assert _one(lopsided).p_value < 0.001

@@ -203,10 +203,7 @@ def test_the_bound_on_the_tail_is_one() -> None:
 
 
 def test_wrong_decisions_are_as_rare_as_promised() -> None:
-    """The stopping rule decides none of 3,000 simulated sequences wrongly, at twice and at half the level.
-
-    The promised rate is one in 10,000.
-    """
+    """None of 3,000, at twice and at half the level, where one in 10,000 is promised."""
     rng = np.random.default_rng(16)
     evidence = np.log(1 / RESAMPLING_RISK)
     for chance, wrong in ((0.1, -1), (0.025, 1)):
@@ -229,10 +226,7 @@ def test_the_order_of_columns_does_not_matter(seed: int) -> None:
 
 
 def test_the_joint_level() -> None:
-    """The marginal level is alpha for copies, Sidak's for unrelated columns, and in between for others.
-
-    Zero columns are ignored.
-    """
+    """It is alpha for copies, Sidak's for unrelated columns, and in between for others."""
     rng = np.random.default_rng(17)
     column = rng.normal(size=(4000, 1))
     assert marginal_level(np.repeat(column, 3, axis=1), 0.05) == pytest.approx(0.05, rel=0.03)
