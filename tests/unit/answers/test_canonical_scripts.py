@@ -24,7 +24,6 @@ _MOSCOW = "\u041c\u043e\u0441\u043a\u0432\u0430"
     ],
 )
 def test_letters_of_every_script_stay(prediction: str, reference: str, *, expected: bool) -> None:
-    """Letters of every script are compared; in scripts without spaces, adjacent characters are matched."""
     assert matches_any(prediction, [reference]) is expected
 
 

@@ -68,7 +68,6 @@ def test_other_words_are_not_stated(prediction: str, reference: str) -> None:
     ],
 )
 def test_a_denied_answer_is_not_stated(prediction: str, reference: str, *, expected: bool) -> None:
-    """A negation before the words, or a verb with "not" after them, negates the statement."""
     assert matches_any(prediction, [reference]) is expected
 
 

@@ -32,13 +32,11 @@ def test_bleu_by_hand() -> None:
 
 
 def test_bleu_of_a_short_text_looks_at_the_orders_it_has() -> None:
-    """BLEU of a text of two words uses 1-grams and 2-grams only."""
     assert bleu("red cat", ["red cat"]) == 1.0
     assert bleu("red cat", ["red dog"]) == pytest.approx(math.sqrt(1 / 2 * 1 / 2), abs=1e-12)
 
 
 def test_bleu_without_smoothing_needs_four_words_in_a_row() -> None:
-    """Without smoothing, BLEU uses four orders whatever the length, as published: Papineni et al. (2002)."""
     assert bleu("a b c e", ["a b c d e"], smoothing="none") == 0.0
     assert bleu("red cat", ["red cat"], smoothing="none") == 0.0
     expected = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
@@ -100,7 +98,6 @@ def test_nothing_in_common_or_nothing_at_all_is_0(measure) -> None:
     ],
 )
 def test_other_scripts_have_words(prediction: str, reference: str) -> None:
-    """Words of other scripts count, though rouge-score's own tokenizer would drop them."""
     for measure in (rouge1, rouge_l, meteor):
         assert 0 < measure(prediction, [reference]) < 1
 

@@ -123,7 +123,6 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     ["<think>Yes? The year differs.</think>\n\nno", "Yes? No.\n</think>\nNo.", " <Think>\n</Think>no"],
 )
 def test_reasoning_is_no_verdict(reply: str) -> None:
-    """Reasoning before the verdict is removed from the reply; the key of a single vote stays the same."""
     gateway = ScriptedGateway(reply)
     judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16)
     assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
