@@ -34,7 +34,6 @@ def test_five_thousand_replies_go_there_and_back(rageval: Run, tmp_path: Path) -
 
 
 def test_what_is_there_stays(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """`import` does not change replies in the cache; it counts how many have another text on the cassette."""
     write_cassette(tmp_path / "x.jsonl", [entry(0), entry(1, text="other"), entry(7)])
     done = rageval("import", "x.jsonl")
     assert (
@@ -44,7 +43,6 @@ def test_what_is_there_stays(rageval: Run, cache: CacheFolder, tmp_path: Path) -
 
 
 def test_it_is_replaced_on_demand(rageval: Run, cache: CacheFolder, tmp_path: Path) -> None:
-    """`import --replace` replaces replies that differ from the cassette; an equal reply keeps its date."""
     write_cassette(tmp_path / "x.jsonl", [entry(0), entry(1, text="other")])
     done = rageval("import", "x.jsonl", "--replace")
     assert done.out == "cache: 0 new replies, 2 there already, of these 1 with another text, replaced\n"

@@ -153,7 +153,6 @@ def test_a_cassette_has_no_dates(rageval: Run, tmp_path: Path) -> None:
 
 
 def test_a_bad_cassette_is_not_rewritten(rageval: Run, tmp_path: Path) -> None:
-    """If a cassette has an invalid line, `prune` does not rewrite the file, which would lose that line."""
     (tmp_path / "x.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     done = rageval("prune", "--cassette", "x.jsonl", "--cut")
     assert done.status == 2

@@ -43,7 +43,6 @@ def test_one_score_is_described(name: str, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("name", ["arena", "arena@5", "answer"])
 def test_scores_with_one_beginning_are_listed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A prefix before the dot is not a score: the command lists all scores with that prefix."""
     expected = [score for score in SCORES if score.startswith(f"{name.partition('@')[0]}.")]
     assert main(["scores", name]) == 0
     assert re.findall(r"(?m)^  ([\w.]+)(?:@k)? ", capsys.readouterr().out) == expected != []
