@@ -54,7 +54,6 @@ def test_a_line_that_is_not_a_passage_is_an_error(tmp_path: Path, record: Any, m
 
 
 def test_a_folder_of_files(tmp_path: Path) -> None:
-    """Each text file of a folder is a passage, with character offsets as `open` reads them."""
     (tmp_path / "b").mkdir()
     (tmp_path / ".git").mkdir()
     (tmp_path / "b" / "x.MD").write_bytes(b"\xef\xbb\xbfone\r\ntwo")

@@ -36,7 +36,6 @@ def test_every_format_has_a_file_here() -> None:
 
 @each
 def test_it_is_known_by_its_shape(files: Files, tmp_path: Path) -> None:
-    """Without `format`, exactly this format detects the file, and all examples are read."""
     assert find_format(files.write(tmp_path), FORMATS).name == files.format
     assert tuple(example.id for example in _load(files, tmp_path)) == files.ids
 

@@ -117,7 +117,6 @@ def test_cells_of_a_table(tmp_path: Path) -> None:
 
 
 def test_rows_may_be_numbered(tmp_path: Path) -> None:
-    """The field map `id: "#"` numbers the rows, for a table without ids or with repeated ids."""
     examples = _table(tmp_path, "id,question\n1,a\n1,b\n", fields={"id": "#"})
     assert [example.id for example in examples] == ["1", "2"]
 

@@ -38,7 +38,6 @@ def test_a_shape_that_is_none_lists_the_known(tmp_path: Path) -> None:
 
 
 def test_an_ambiguous_shape_says_which_were_considered(tmp_path: Path) -> None:
-    """If two formats detect a file, the error names both, and `format` selects one."""
     content = '{"qid": "a-1", "question": "Q?", "answer": "A", "gold_doc_ids": [1], "prediction": "P"}'
     path = _file(tmp_path, "a.jsonl", content)
     assert _error(path) == 'a.jsonl may be lfrqa or openqa.\nSay which: format="lfrqa".'

@@ -25,7 +25,6 @@ def _error(folder: Path, content: str | bytes) -> str:
 
 
 def test_all_fields_of_the_native_form(tmp_path: Path) -> None:
-    """Every field is read, gold in each of its three forms; unknown keys are kept under extra."""
     record = {
         "id": "q17",
         "question": "Where is it made?",
@@ -78,7 +77,6 @@ def test_how_lines_end_does_not_matter(tmp_path: Path, content: str) -> None:
 
 
 def test_every_script_is_read(tmp_path: Path) -> None:
-    """UTF-8 text is read unchanged, and line separators within a text do not end the line."""
     question = "東京はどこ？ 🗼 a\u2028b\x85c"
     line = json.dumps({"id": "a", "question": question}, ensure_ascii=False)
     assert _load(tmp_path, line).examples[0].question == question

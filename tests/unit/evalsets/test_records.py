@@ -200,7 +200,6 @@ def test_nuggets_in_the_cells_of_a_table(tmp_path: Path) -> None:
 
 
 def test_half_a_surrogate_pair_is_written_escaped(tmp_path: Path) -> None:
-    """A lone surrogate, which UTF-8 cannot encode, is written escaped and loaded unchanged."""
     evalset = EvalSet("s", (Example("a", "\ud83d?"),))
     write_jsonl(evalset, tmp_path / "s.jsonl")
     assert load(tmp_path / "s.jsonl").digest == evalset.digest

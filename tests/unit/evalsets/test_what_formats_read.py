@@ -70,7 +70,6 @@ def test_ms_marco_answers_take_their_questions_from_elsewhere(tmp_path: Path) ->
 
 
 def test_kilt(tmp_path: Path) -> None:
-    """Pages are gold and answers are read, each once; the provenance and the page sets by output are in `extra`."""
     first, second = _examples("kilt", "nq-dev.jsonl", tmp_path)
     assert (first.question, first.answers, first.gold) == ("Where?", ("Tulsa",), (Gold("77"), Gold("78")))
     assert len(first.extra["provenance"]) == 4
@@ -92,7 +91,6 @@ def test_the_claims_of_eli5_are_an_answer_set(tmp_path: Path) -> None:
 
 
 def test_asqa(tmp_path: Path) -> None:
-    """The short answers of each interpretation are wanted, and the annotators' paragraphs are gold once each."""
     first, second = _examples("asqa", "asqa_dev.jsonl", tmp_path)
     assert first.answer_set == (("Tulsa", "Tulsa, OK"), ("Reno",))
     assert (first.reference, first.answers) == ("First in Tulsa, then in Reno.", ())
@@ -102,7 +100,6 @@ def test_asqa(tmp_path: Path) -> None:
 
 
 def test_qampari(tmp_path: Path) -> None:
-    """Answers with their aliases, and proofs as gold texts, are read once each."""
     (example,) = _examples("qampari", "dev.jsonl", tmp_path)
     assert example == Example(
         "7__dev", "Which ones?", answer_set=(("A", "an A"), ("B",)), gold=(Gold(text="A is one."),)
@@ -117,7 +114,6 @@ def test_nq_open(tmp_path: Path) -> None:
 
 
 def test_lfrqa(tmp_path: Path) -> None:
-    """The long answer is the reference, the cited documents are gold, and the domain is a tag."""
     (example,) = _examples("lfrqa", "annotations.jsonl", tmp_path)
     assert (example.reference, example.gold) == ("You may.", (Gold("16"), Gold("17")))
     assert (example.answers, example.tags) == ((), {"domain": "writing"})
@@ -129,7 +125,6 @@ def test_openqa(tmp_path: Path) -> None:
 
 
 def test_hotpotqa(tmp_path: Path) -> None:
-    """Each paragraph with a supporting fact is gold once, or its title if the context lacks the paragraph."""
     first, second = _examples("hotpotqa", "hotpot_dev_distractor_v1.json", tmp_path)
     team, town = "The Reds are a team. They play in Tulsa.", "Tulsa is a city. It has 400,000 people."
     assert first.gold == (Gold(text=team), Gold(text=town))
@@ -166,7 +161,6 @@ def test_a_native_set_with_supporting_facts_stays_native(tmp_path: Path) -> None
 
 
 def test_musique(tmp_path: Path) -> None:
-    """Supporting paragraphs are gold; an unanswerable question has no gold and no answers."""
     first, other = _examples("musique", "musique_full_v1.0_dev.jsonl", tmp_path)
     assert first.gold == (Gold(text="The Reds play in Tulsa."), Gold(text="Tulsa has 400,000 people."))
     assert first.answers == ("400,000", "four hundred thousand")
@@ -176,7 +170,6 @@ def test_musique(tmp_path: Path) -> None:
 
 
 def test_fanoutqa(tmp_path: Path) -> None:
-    """Pages of evidence are gold, each once, by the name that `gold` selects: page id, title or URL."""
     first, second, third, fourth = _examples("fanoutqa", "fanout-final-dev.json", tmp_path)
     assert first.gold == (Gold("1"), Gold("2"))
     assert first.answer_set == (("City 1: 1",), ("City 2: 2",))
@@ -209,7 +202,6 @@ def test_beir_takes_judged_queries_and_their_texts_from_the_corpus(tmp_path: Pat
 
 
 def test_beir_splits_are_named(tmp_path: Path) -> None:
-    """`split` selects the split; the default is test, or the only split; an unknown split is an error."""
     _files("beir", "").write(tmp_path)
     (tmp_path / "qrels" / "dev.tsv").write_text("2\td1\t1\n", encoding="utf-8")
     assert [example.id for example in load(tmp_path, LoadOptions.parse({"split": "dev"}))] == ["2"]
@@ -248,7 +240,6 @@ def test_trec_topics_and_judgements(tmp_path: Path) -> None:
     ],
 )
 def test_trec_options_that_make_no_sense(options: dict[str, Any], message: str, tmp_path: Path) -> None:
-    """The error for an invalid TREC option names what is missing and its place."""
     with pytest.raises(InputError, match=message):
         _examples("trec", "", tmp_path, **options)
 
@@ -377,7 +368,6 @@ def test_a_record_with_a_list_of_objects_is_one_record(tmp_path: Path) -> None:
 
 
 def test_one_object_over_several_lines_is_named_as_that(tmp_path: Path) -> None:
-    """One JSON object without a list of records is an error that names its keys."""
     (tmp_path / "one.json").write_text(json.dumps({"a": 1, "b": [2]}, indent=1), encoding="utf-8")
     with pytest.raises(
         InputError, match=r"one\.json is one JSON object, with a, b\.\nGive one object a line"
@@ -386,7 +376,6 @@ def test_one_object_over_several_lines_is_named_as_that(tmp_path: Path) -> None:
 
 
 def test_retrievalqa(tmp_path: Path) -> None:
-    """Answers are read once each; the retrieved contexts are in `extra` and are not gold."""
     (example,) = _examples("retrievalqa", "retrievalqa.jsonl", tmp_path)
     assert (example.answers, example.gold, example.tags) == (
         ("15%", "15 percent"),
@@ -419,7 +408,6 @@ def test_mapped_answers_of_fanoutqa(tmp_path: Path) -> None:
 
 
 def test_judgements_as_json(tmp_path: Path) -> None:
-    """Judgements in the JSON of ranx are read with `topics`; without topics they are an error."""
     path = tmp_path / "qrels.json"
     path.write_text('{"q_1": {"d_1": 5, "d_2": -1}, "q_2": {"d_3": 1.0}}', encoding="utf-8")
     with pytest.raises(InputError, match=r"qrels\.json contains judgements and no questions"):
@@ -446,7 +434,6 @@ def test_judgements_as_json_that_do_not_fit(tmp_path: Path, content: str, messag
 
 
 def test_nq_open_of_google(tmp_path: Path) -> None:
-    """Google's NQ-open is detected by its two keys, and each answer is read once."""
     (tmp_path / "NQ-open.dev.jsonl").write_bytes(jsonl({"question": "where", "answer": ["Tulsa", "Tulsa"]}))
     assert load(tmp_path / "NQ-open.dev.jsonl").examples == (Example("1", "where", answers=("Tulsa",)),)
 
