@@ -69,7 +69,6 @@ def test_github_shows_ten_of_a_kind_and_the_rest_is_counted(n: int, shown: int, 
 
 
 def test_a_long_message_is_cut() -> None:
-    """A message is cut after 20 lines; the job's log has all of them."""
     (annotation,) = found({"outcome": "failed", "message": "line\n" * 30})
     assert annotation.message == "line\n" * 20 + "…"
 

@@ -127,5 +127,4 @@ def test_other_eval_sets_and_functions_are_no_rivals() -> None:
     ],
 )
 def test_cutoffs_are_those_of_the_arena(specs: list[object], cutoffs: list[int]) -> None:
-    """Only arena scores contribute cut-offs; invalid specs are ignored here and reported by their own threshold."""
     assert arena_cutoffs(specs) == cutoffs

@@ -167,7 +167,6 @@ def _refused() -> str:
 
 
 def test_a_collector_that_cannot_be_reached_is_reported() -> None:
-    """The error has the collector's address, the reason, and the number of accepted events."""
     url = _refused()
     with pytest.raises(ConnectionError, match=rf"{url}/v1/logs: .*refused.*; 0 of 3 events were taken"):
         send_events(questions(2), url)
@@ -218,7 +217,6 @@ def test_no_redirect_is_followed(collector: Collector) -> None:
 
 
 def test_events_that_the_collector_rejects_are_counted(collector: Collector) -> None:
-    """The error has the number of rejected events and the collector's text, with control characters escaped."""
     partial = ExportLogsPartialSuccess(rejected_log_records=2, error_message="too\n::error::long")
     reply = MessageToJson(ExportLogsServiceResponse(partial_success=partial))
     collector.replies.append((200, {}, reply.encode()))
@@ -231,7 +229,6 @@ def test_events_that_the_collector_rejects_are_counted(collector: Collector) -> 
 
 @pytest.mark.parametrize("body", [b"\xff\xff not JSON", b"{}", b"[]", b'{"partialSuccess": 1}'])
 def test_a_reply_of_another_form_is_no_problem(collector: Collector, body: bytes) -> None:
-    """A reply with status 200 that cannot be parsed counts as success."""
     collector.replies.append((200, {}, body))
     assert send_events(questions(1), collector.url).startswith("2 events sent")
 
@@ -373,7 +370,6 @@ def test_the_fingerprint_is_that_of_the_score_else_of_the_test() -> None:
 
 
 def test_the_resource_is_the_run() -> None:
-    """The resource has the run's commit, models and baseline; unknown values are left out."""
     assert resource_attributes(document()) == {
         "service.name": "pytest-rageval",
         "rageval.run.started": "2026-11-22T10:00:00+00:00",

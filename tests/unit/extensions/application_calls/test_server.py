@@ -242,7 +242,6 @@ def test_a_client_that_goes_away_does_not_lose_the_reply(serve, upstream):
 
 @pytest.mark.slow
 def test_responses_are_cached_and_streamed(serve, upstream):
-    """A reply of the Responses API gives the same text live and cached, streamed and unstreamed."""
     served = serve()
 
     def streamed():
@@ -447,7 +446,6 @@ def test_only_who_has_the_token_is_answered(serve, upstream):
 
 
 def test_only_loopback_is_bound(serve):
-    """The gateway listens only on 127.0.0.1, so that other machines cannot connect."""
     server = serve().server
     assert server._socket.getsockname()[0] == "127.0.0.1"
     others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {
@@ -596,7 +594,6 @@ def test_many_callers_pay_once(serve, upstream):
 
 @pytest.mark.skipif(CURL is None, reason="curl is not installed")
 def test_curl_is_answered(serve):
-    """A request by curl gets a stream with the token in the URL, and a reply with the token in the header."""
     served = serve()
     plain = f"http://127.0.0.1:{served.server.port}/v1"
     body = json.dumps({"model": "m1", "messages": HELLO, "stream": True})

@@ -50,7 +50,6 @@ def test_another_encoder_has_its_own(tmp_path) -> None:
 
 
 def test_texts_differ_by_every_character(tmp_path) -> None:
-    """Texts that differ in white space, normalization or lone surrogates have separate cache entries."""
     model = Counting()
     CachedEncoder(model, tmp_path).sentences(["a", "a ", "\ud800", "é", "e\u0301", ""])
     assert len(model.asked[0]) == 6

@@ -72,7 +72,6 @@ class _Model:
     ],
 )
 def test_questions_and_passages_have_prompts(monkeypatch, prompts, expected):
-    """Given prompts override the model's; questions, passages and sentences are cached separately in memory."""
     monkeypatch.setattr(module, "_load_model", lambda *_: _Model())
     encoder = SentenceEncoder("m", **prompts)
     for _ in range(2):

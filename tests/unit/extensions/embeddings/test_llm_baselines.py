@@ -81,7 +81,6 @@ def test_rewriting_searches_with_the_better_query_and_answers_it(llm, ask, searc
 
 
 def test_prompts_are_those_of_the_user(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
-    """Prompts of the user replace the default prompts, as for generators and judges."""
     client = ask()
     templates = {"hypothetical_passage": "H {question}", "search_queries": "S {n} {question}"}
     client.prompts = build_prompts({**templates, "better_query": "B {question} {passages}"}, "here")
@@ -145,7 +144,6 @@ def test_fusion_asks_for_n_queries_that_differ(llm, ask, search):
     ],
 )
 def test_queries_are_read_from_lines(llm, ask, search, reply, queries):
-    """Queries are parsed without introduction, numbers, bullets and quotes; at most n, each once."""
     llm.model = lambda _: reply
     _run(FusionRetriever(search, ask(), depth=7))
     assert search.asked == [(query, 7) for query in ["10", *queries]]
@@ -193,7 +191,6 @@ def test_a_question_for_which_nothing_is_written_is_unscored(  # noqa: PLR0913, 
 
 
 def test_no_query_in_the_lines_is_unscored(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
-    """If the reply has no query, the question is unscored, and the reason quotes the reply."""
     llm.model = lambda _: "1. …\n2. …"
     with pytest.raises(Unscored, match=r"wrote no query to search with: '1\. …"):
         _run(FusionRetriever(search, ask()))

@@ -134,7 +134,6 @@ def test_the_packaged_model_needs_no_network() -> None:
 @needs_model
 @pytest.mark.slow
 def test_bertscore_with_the_packaged_model() -> None:
-    """BERTScore of equal texts is 1; unknown words count, and the special tokens around a text do not."""
     assert bertscore("The cat sat.", ["The cat sat."]) == (1.0, 1.0, 1.0)
     (tokens,) = shared_encoder().tokens(["The cat \N{GRINNING FACE}"])
     assert tokens.counted.tolist() == [False, True, True, True, False]

@@ -15,7 +15,6 @@ from tests.unit.scores.test_fingerprint import found
 
 
 def test_the_encoder_is_that_of_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores and comparators use the encoder of the option, and the packaged one is not loaded."""
     requested_models = []
 
     class Same:

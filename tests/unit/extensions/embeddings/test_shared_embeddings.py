@@ -27,7 +27,6 @@ class Encoder:
 
 
 def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
-    """A second process reads exactly the same vectors from the store without encoding."""
     first, second = Encoder(), Encoder()
     for encoder in (first, second):
         cached = CachedEncoder(encoder, SharedEmbeddings(lambda: SqliteStore(tmp_path)))

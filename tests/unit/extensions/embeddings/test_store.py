@@ -21,7 +21,6 @@ def _kept(directory: Path, key: str = "a") -> list[float] | None:
 
 
 def test_cached_vectors_are_found_bit_for_bit(tmp_path) -> None:
-    """A second store reads the same bytes; keys without a vector are missing from the result."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
     vectors = EmbeddingStore(tmp_path).get_many(["b", "a", "c"])
     assert vectors.keys() == {"a", "b"}
@@ -63,7 +62,6 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
 
 
 def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
-    """A changed vector, or one moved to another key, fails its checksum and counts as missing."""
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
     with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("UPDATE embeddings SET key = 'c' WHERE key = 'b'")
@@ -73,7 +71,6 @@ def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
 
 
 def test_without_a_usable_folder_nothing_is_cached(tmp_path) -> None:
-    """If the folder cannot be created, nothing is stored or found, and no error is raised."""
     (tmp_path / "file").write_text("in the way")
     store = EmbeddingStore(tmp_path / "file" / "cache")
     store.put_many({"a": VECTOR})
@@ -81,7 +78,6 @@ def test_without_a_usable_folder_nothing_is_cached(tmp_path) -> None:
 
 
 def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
-    """A database with a foreign table raises StoreError and is not changed."""
     with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("CREATE TABLE embeddings (other TEXT)")
     connection.close()

@@ -171,7 +171,6 @@ def test_a_word_with_more_places_than_are_stored_is_ambiguous(anchor: Anchor, tm
 
 
 def test_a_missing_folder_is_an_error_before_the_run(anchor: Anchor, tmp_path: Path) -> None:
-    """If the folder of an output file is missing, the command fails before it does any work."""
     done = anchor([asked(answers=["Tulsa"])], "--unanchored", str(tmp_path / "none" / "rest.jsonl"))
     assert done.status == 2
     assert "rest.jsonl cannot be written: there is no folder " in done.err
@@ -205,7 +204,6 @@ def test_what_is_read_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str,
 
 
 def test_a_folder_of_files(anchor: Anchor, tmp_path: Path) -> None:
-    """With a folder as the corpus, sources are paths in the folder, and `check` finds no error in the output."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text(
         "# Baths\r\n\r\nThe season ticket\r\ncosts 45 crowns.\r\n", newline=""

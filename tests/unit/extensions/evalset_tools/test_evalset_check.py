@@ -233,7 +233,6 @@ def test_tags_are_unbalanced_from_more_than_ten_to_one(check: Check) -> None:
 
 
 def test_a_key_that_is_nearly_ours_is_a_note(check: Check) -> None:
-    """A key that is nearly the name of a field is a note, with the examples and the option to type."""
     done = check([GOOD, other("q2", golds=[], author="Ann")])
     assert done.status == 0
     assert '  q2 (e.jsonl line 2): "golds"; if "gold" is meant, say --field gold=golds\n' in done.out
@@ -285,7 +284,6 @@ def evalset_file(folder: Path, name: str, content: str) -> str:
 
 
 def test_options_of_the_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--option` passes options of the format; True and False are booleans, and an empty value is empty text."""
     table = evalset_file(tmp_path, "t.csv", 'nr;question;answers;gold.id\n1;"What?;Tulsa | Reno;d1\n')
     options = [word for option in ("delimiter=;", "separator= | ", "quote=") for word in ("--option", option)]
     assert main(["evalset", "check", table, "--field", "id=nr", *options]) == 0

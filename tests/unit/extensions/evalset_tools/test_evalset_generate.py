@@ -86,7 +86,6 @@ def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
     ],
 )
 def test_what_can_be_asked_about(document: Document, is_candidate: bool) -> None:  # noqa: FBT001 - a table
-    """Only passages that have a span and enough words are candidates for questions."""
     assert list(corpus_passages([document])) == ([(document.span, document.text)] if is_candidate else [])
 
 

@@ -62,7 +62,6 @@ def test_the_same_as_json(history: str, capsys: Capture) -> None:
 
 
 def test_the_page_is_written(history: str, tmp_path: Path, capsys: Capture) -> None:
-    """`--html` writes the page besides printing the table, and creates its folder."""
     page = tmp_path / "out" / "trend.html"
     assert main(["history", history, "--html", str(page)]) == 0
     assert "history of 3 runs" in page.read_text(encoding="utf-8")

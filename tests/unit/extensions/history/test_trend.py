@@ -58,7 +58,6 @@ class Chart:
     [([0.0, 0.5, 1.0], "▁▅█"), ([0.5], "▁"), ([0.5, None, 0.7], "▁ █"), ([None], " "), ([], "")],
 )
 def test_bars_go_from_the_lowest_to_the_highest(means: list[float | None], bars: str) -> None:
-    """Bars are scaled from the lowest to the highest mean, and a run without the score is a space."""
     assert sparkline([None if mean is None else point(mean) for mean in means]) == bars
     assert len(sparkline([point(mean) for mean in means], ascii_only=True).encode("ascii")) == len(bars)
 
@@ -115,7 +114,6 @@ def test_other_scales_and_times_are_not_in_the_same_chart(other: dict[str, Any])
 
 @pytest.mark.parametrize("mean", [1e-7, 1e15, -0.25, 0.0])
 def test_small_and_large_numbers_have_no_exponent(mean: float) -> None:
-    """Numbers are written without an exponent, which Mermaid cannot parse."""
     assert Chart(*(line(n, {"s": score(mean)}) for n in range(2))).lines == {"s": [mean, mean]}
 
 

@@ -146,7 +146,6 @@ def test_a_sync_function_may_return_a_coroutine(ask: Any) -> None:
 
 
 def test_no_more_are_in_flight_than_allowed(ask: Any) -> None:
-    """The number of concurrent calls of a client is limited as for a server."""
     running, most = 0, 0
 
     async def client(**_: Any) -> dict[str, Any]:
@@ -216,7 +215,6 @@ def wrapped(cause: Exception) -> Exception:
     ids=repr,
 )
 def test_what_may_pass_is_tried_again(ask: Any, raised: Exception) -> None:
-    """An exception for load, a server failure, a connection failure or a timeout is retried."""
     stub = Stub(raised, completion())
     replies, _ = ask(stub.ask)
     assert (replies, len(stub.calls)) == ([REPLY], 2)

@@ -46,7 +46,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
 
 
 def test_the_fingerprint_does_not_depend_on_the_name(model: Path) -> None:
-    """The fingerprint does not depend on the file name, so that a moved model finds its cached replies."""
     before = Weights(model).fingerprint
     assert Weights(model.rename(model.with_name("other.gguf"))).fingerprint == before
 

@@ -319,7 +319,6 @@ def test_less_of_a_cost_is_a_gain(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_small_cost_has_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A small cost has enough digits, as in the table of a run: three decimals would print 0."""
     dear, cheap = ({f"q{n}": cost for n in range(9)} for cost in (0.0003, 0.0001))
     before = report(tmp_path / "a.json", entry("retrieval.cost", dear))
     after = report(tmp_path / "b.json", entry("retrieval.cost", cheap))
@@ -422,7 +421,6 @@ def test_values_that_cannot_be_compared_or_written_are_reported(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Arguments that cannot be used exit with status 2, name the valid values, and overwrite no report."""
     monkeypatch.chdir(tmp_path)
     systems(tmp_path / "a.json", ("bm25", "g1"), ("dense", "g1"))
     report(tmp_path / "p.json", entry("recall@3", BEFORE))

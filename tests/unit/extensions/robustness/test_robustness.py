@@ -113,7 +113,6 @@ def test_scores_are_means_over_the_perturbations(world: World) -> None:
 
 
 def test_changed_questions_are_not_taken_for_others(world: World) -> None:
-    """Whatever the ids of the examples are."""
     world.rankings |= {"A b": ["one"], "a b": ["one"], "C d": ["two"], "c d": ["two"]}
     examples = [
         _example(id=name, question=text, perturb="case") for name, text in (("1\n1", "A b"), ("1", "C d"))

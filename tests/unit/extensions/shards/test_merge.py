@@ -36,7 +36,6 @@ def merge(*arguments: str) -> int:
 
 
 def test_what_passes_ends_with_0_and_a_drop_with_1(shards, capsys):
-    """`merge` exits with 0 if all thresholds pass and with 1 for a drop; it prints the table and writes the reports."""
     assert merge(*shards()) == 0
     assert "rageval: 1 of 1 threshold passed" in capsys.readouterr().out
     assert merge(*shards(0, 1, 2, 3, 4, 5, 6), "--report", "out/rageval.md", "--report", "out.html") == 1
@@ -101,7 +100,6 @@ def test_a_drop_below_a_bound_needs_new_reports(shards, capsys):
 
 
 def test_options_may_be_named_as_in_tests(shards, capsys):
-    """`merge` accepts the pytest names of its options, which messages use."""
     assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--history=h.jsonl") == 1
     assert Path("out.md").exists()
     assert Path("h.jsonl").exists()

@@ -31,5 +31,4 @@ def test_a_shard_refuses_what_needs_all_questions(more: dict[str, Any], message:
 
 
 def test_a_plan_of_a_shard_needs_no_report() -> None:
-    """A plan of a shard needs no report, since it has no results."""
     assert _resolve({"shard": "2/8", "plan": "true"}).shard == (2, 8)

@@ -44,7 +44,6 @@ def test_an_eval_set_is_written_that_can_be_read(run: Run) -> None:
 
 
 def test_what_is_left_out_or_missing_is_counted(run: Run) -> None:
-    """Traces that are left out and missing ids are counted by reason, most frequent first."""
     again, failed = phoenix("t2", time="2026-03-02T10:00:0"), phoenix("t3", failed="CHAIN")
     other = phoenix("t4", question="When?", passages=[(None, "At ten.", 1.0), (None, "At noon.", 0.5)])
     done = run([*phoenix(), *again, *failed, *other])

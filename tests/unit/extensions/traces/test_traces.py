@@ -192,7 +192,6 @@ def test_ids_that_only_the_output_has_are_read(text: str, expected: str | None, 
 
 
 def test_the_status_of_the_exporter_to_the_console_is_read(tmp_path: Path) -> None:
-    """The nested status that OpenTelemetry's `span.to_json()` writes is read."""
     chain, *others = phoenix()
     del chain["status_code"]
     failed = {**chain, "status": {"status_code": "ERROR"}}
@@ -406,7 +405,6 @@ def test_a_request_that_another_service_began_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_what_was_found(content, message, tmp_path):
-    """The error for an invalid file names the file, the place, the keys and the valid formats."""
     (tmp_path / "spans.jsonl").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         read_traces([tmp_path / "spans.jsonl"])
@@ -420,7 +418,6 @@ def test_an_export_over_several_lines_is_utf8(tmp_path: Path) -> None:
 
 
 def test_texts_that_nest_too_deep_are_no_question(tmp_path: Path) -> None:
-    """Deeply nested input ends the search for a question without a RecursionError."""
     deep = '{"input": ' * 300 + "1" + "}" * 300
     traces = read(tmp_path, [{"id": "a", "input": json.loads(deep), "output": {}}])
     assert traces.notes == {"without a question: left out": 1}
@@ -511,14 +508,12 @@ def test_goldens_of_deepeval_keep_what_they_have(name: str, tmp_path: Path) -> N
     ],
 )
 def test_what_is_not_read_of_an_item_is_kept(item, expected, tmp_path):
-    """Values under other keys are kept, beside the fields of an example."""
     record = only(tmp_path, [{"id": "i1", **item}]).record()
     assert record == {"id": "i1", "question": QUESTION, **expected}
     assert load_records([record]) is not None
 
 
 def test_test_cases_of_promptfoo_are_no_traces(tmp_path: Path) -> None:
-    """The error says that the file is an eval set."""
     for name in ("tests.csv", "tests.jsonl"):
         (files,) = [files for files in FILES if files.path == name]
         with pytest.raises(InputError, match=rf"^{name} line \d is a test case of promptfoo, and no trace\."):

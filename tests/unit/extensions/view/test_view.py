@@ -61,7 +61,6 @@ def test_the_page_is_the_report_with_what_the_server_adds(address: str) -> None:
 
 @pytest.mark.slow
 def test_the_runs_of_the_history_are_in_the_state(folder: Path) -> None:
-    """The last run is first, with its means and its number of failed tests."""
     document = whole_document(llm=dict.fromkeys(("live", "tokens_in", "tokens_out", "cost_usd"), 0))
     failed, passed = (
         history_entry(document | {"tests": [test | {"outcome": outcome} for test in document["tests"]]})
@@ -236,7 +235,6 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_only_unclear_labels_are_no_labels(tmp_path: Path) -> None:
-    """A calibration needs at least one decided label."""
     path = tmp_path / "labels.jsonl"
     [answer, *_] = answers(whole_document())
     LabelFile(path).write(answer, "unclear")
