@@ -45,7 +45,6 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_what_was_written_is_read(path: Path) -> None:
-    """A baseline is read back with exact numbers, and writing it again produces the same bytes."""
     Baseline(TESTS).write(path)
     baseline = Baseline.read(path)
     assert baseline.tests == TESTS
@@ -203,7 +202,6 @@ def test_a_question_is_known_by_all_that_is_asked_and_right() -> None:
 
 
 def test_odd_names_and_answers_survive(path: Path) -> None:
-    """Names with quotes and newlines, an empty test and a lone surrogate in an answer are read back unchanged."""
     odd = {'a "test"\n[x-\\]': {"questions": {}, "scores": {}}, "t": _entry({"q1": 0.0, 'q"2\n': 1e-300})}
     odd["t"]["scores"]["recall@5"]["examples"]["q1"]["answer"] = "half \ud83d of it"
     Baseline(odd).write(path)
@@ -281,7 +279,6 @@ REMEDY = (
     ],
 )
 def test_a_file_that_is_not_a_baseline_is_an_error_with_a_remedy(path: Path, text: str, problem: str) -> None:
-    """The error names the file and the problem, and says how to repair it."""
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
         Baseline.read(path)
@@ -455,7 +452,6 @@ def test_a_file_that_has_to_be_there_is_missed(tmp_path: Path) -> None:
 
 
 def test_a_score_is_found_where_it_is_on_its_scale(path: Path) -> None:
-    """A stored score is returned unless it lies outside the given scale, which raises InputError."""
     Baseline({"t": _entry({"q1": 1.0, "q2": None, "q3": -0.5})}).write(path)
     baseline = Baseline.read(path)
     before = baseline.score("t", "recall@5", None)
@@ -493,7 +489,6 @@ def test_a_missing_name_is_reported_with_a_suggestion(path, nodeid, present, exp
 
 
 def test_a_file_of_the_first_schema_is_read(tmp_path: Path) -> None:
-    """Integers, missing scores, and keys that only some examples have survive, in the new form too."""
     examples = {
         "a": {"score": 1},
         "b": {"score": None, "under": "12345678"},

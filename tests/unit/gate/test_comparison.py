@@ -27,7 +27,6 @@ from tests.unit.gate.scored import Values, before_of, comparison_of, example, ra
     ],
 )
 def test_the_examples_of_both_are_compared(before, now, drops, left_out, unscored):
-    """Examples scored in both are compared in the current order; new, removed and unscored ones are counted."""
     comparison = comparison_of(before, now)
     assert comparison.drops == drops
     assert (len(comparison.changes), comparison.unscored) == (left_out, unscored)
@@ -119,7 +118,6 @@ def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None
 
 
 def test_an_example_that_the_score_did_not_have_is_new() -> None:
-    """An example whose question is stored only for other scores of the test counts as left out."""
     before = before_of({"a": 1.0, "b": 1.0})
     fewer = BaselineScore(before.questions, {}, {"a": before.examples["a"]})
     comparison = compare(score_of({"a": 1.0, "b": 0.0}), {}, fewer)
@@ -127,7 +125,6 @@ def test_an_example_that_the_score_did_not_have_is_new() -> None:
 
 
 def test_what_got_worse_is_listed_worst_first() -> None:
-    """Worse examples are listed by loss, then in eval set order; gains and rounding errors are not listed."""
     before = {"a": 0.5, "b": 1.0, "c": 1.0, "d": 0.0, "e": 0.1 + 0.2, "f": 1.0}
     now = {"a": 0.0, "b": 0.0, "c": 0.5, "d": 1.0, "e": 0.3, "f": 0.0}
     comparison = comparison_of(before, now)
@@ -136,7 +133,6 @@ def test_what_got_worse_is_listed_worst_first() -> None:
 
 
 def test_a_change_shows_what_came_back_then() -> None:
-    """A pair has the baseline's document ids and answer, or None if they are not stored."""
     before = BaselineScore(
         before_of({"a": 1.0, "b": 1.0}).questions,
         {},
@@ -168,7 +164,6 @@ NOW = {"generator": "m1 at https://a/v1", "judge": "j", "judge votes": 3, "packa
     ],
 )
 def test_all_beside_the_retriever_that_changed_is_named(then: dict[str, Any], lines: list[str]) -> None:
-    """StaleBaselineError lists each changed setting with its old and new value, and the two remedies."""
     with pytest.raises(StaleBaselineError) as caught:
         compare(score_of({"a": 1.0}), NOW, before_of({"a": 1.0}, fingerprint=NOW | then))
     shown = str(caught.value).replace("https://a/v1 now", "* now").splitlines()

@@ -77,7 +77,6 @@ ALL = numbered(20, 0)
     ],
 )
 def test_a_drop_fails_only_where_it_is_shown(now: Values, alpha: float, status: str, reason: str) -> None:
-    """A drop above the bound fails if it is significant; otherwise the verdict warns how many examples are needed."""
     verdict = _verdict(ALL, now, max_drop=0.02, alpha=alpha)
     assert (verdict.status, verdict.reason) == (status, reason)
     assert verdict.warnings == ((reason,) if status == "inconclusive" else ())
@@ -163,7 +162,6 @@ def test_too_few_examples_are_called_too_few() -> None:
     ],
 )
 def test_a_strict_threshold_passes_only_where_a_drop_is_excluded(now: int, status: str, reason: str) -> None:
-    """With strict=True, a drop that cannot be excluded fails, even a small one over few examples."""
     verdict = _verdict(numbered(100, 0), numbered(now, 100 - now), max_drop=0.05, strict=True)
     assert (verdict.status, verdict.reason, verdict.warnings) == (status, reason, ())
 

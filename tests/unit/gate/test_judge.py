@@ -104,7 +104,6 @@ def test_a_list_of_tags_puts_an_example_in_several_slices() -> None:
 
 
 def test_slices_of_a_slice() -> None:
-    """`where` is applied before `by`: only tag values within the slice get results."""
     outcomes = [
         Outcome(Example(f"q{n}", "?", tags={"topic": topic, "hops": hops}), float(n))
         for n, (topic, hops) in enumerate([("a", 1), ("a", 2), ("b", 2), ("c", 1)])
@@ -198,7 +197,6 @@ def test_a_stale_baseline_is_an_error_and_hides_no_failure() -> None:
 
 
 def test_the_drop_is_shown_with_the_verdict() -> None:
-    """The result contains the comparison, the level and the p-value for reports."""
     memory = BaselineLookup({}, before_of(ALL))
     ruling = rule_on(score_of(numbered(14, 6)), threshold_of("recall@5", max_drop=0.02), memory, alpha=0.025)
     assert ruling.verdict.status == "fail"

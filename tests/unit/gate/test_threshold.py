@@ -46,7 +46,6 @@ RELEASE, SNAPSHOT = BUILT_IN["release"], BUILT_IN["snapshot"]
     ],
 )
 def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
-    """Keyword arguments of the marker become the attributes of the threshold."""
     assert Threshold.parse(("recall@5",), kwargs) == expected
 
 
@@ -59,7 +58,6 @@ def test_bounds_are_read(kwargs: dict[str, Any], expected: Threshold) -> None:
     ],
 )
 def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Numbers of other types become int or float, which reports can serialize."""
     threshold = Threshold.parse(("recall@5",), kwargs)
     values = {keyword: getattr(threshold, keyword) for keyword in expected}
     assert values == expected
