@@ -9,7 +9,6 @@ from pytest_rageval.lib.digests import digest, digest_of_all
 
 
 def test_a_digest_is_sha256_of_the_canonical_json() -> None:
-    """The digest is the SHA-256 of JSON with sorted keys and no spaces."""
     assert digest({"b": [1, None], "a": "é"}) == hashlib.sha256('{"a":"é","b":[1,null]}'.encode()).hexdigest()
 
 
@@ -22,7 +21,6 @@ def test_the_order_of_keys_does_not_matter() -> None:
     [([1, 2], [2, 1]), ("1", 1), (None, ""), ({}, []), (["a", "b"], ["ab"]), ("a", "A"), (True, 1)],
 )
 def test_different_values_have_different_digests(one: Any, other: Any) -> None:
-    """The order of lists, types and letter case change the digest."""
     assert digest(one) != digest(other)
 
 
@@ -33,7 +31,6 @@ def test_what_json_has_no_number_for_is_refused(value: Any) -> None:
 
 
 def test_what_json_cannot_express_is_refused() -> None:
-    """A value that JSON cannot represent, such as a set, raises TypeError."""
     with pytest.raises(TypeError):
         digest({1, 2})
 

@@ -61,7 +61,6 @@ def test_values_that_are_there(value: Any) -> None:
     ],
 )
 def test_whole_numbers(value: Any, number: int | None) -> None:
-    """Numbers with an integral value become int, unless they are bools or floats too large to be exact."""
     result = whole_number(value)
     assert (result, type(result)) == (number, type(number))
 
@@ -137,7 +136,6 @@ def test_words_that_are_not_printed_for_a_missing_value_are_ids(text: str) -> No
     ],
 )
 def test_what_is_no_id(value: Any) -> None:
-    """A bool, a fraction, a rounded float, a collection and an object without a text are refused, not printed."""
     with pytest.raises(TypeError, match=r"^an? "):
         as_identifier(value)
 
@@ -153,7 +151,6 @@ def test_what_is_no_id(value: Any) -> None:
     ],
 )
 def test_ids_that_are_equal(first: str, second: str) -> None:
-    """Ids are equal in any Unicode form, and as an integer or as the float that a data frame made of it."""
     assert id_key(first) == id_key(second)
     assert [*id_keys([first, "a"])] == [*id_keys([second, "a"])]
 
@@ -171,5 +168,4 @@ def test_ids_that_are_equal(first: str, second: str) -> None:
     ],
 )
 def test_ids_that_differ(first: str, second: str) -> None:
-    """Versions, numbers with leading zeros, case and accents distinguish ids."""
     assert id_key(first) != id_key(second)

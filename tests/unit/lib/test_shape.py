@@ -86,7 +86,6 @@ def test_what_has_the_shape_is_accepted(value: dict[str, Any]) -> None:
     ],
 )
 def test_what_has_another_shape_is_named_with_its_place(value: Any, problem: str) -> None:
-    """The message has the place of the first difference, what was found, and what is allowed."""
     with pytest.raises(ValueError, match=r".") as caught:
         check_shape(value, Outer)
     assert str(caught.value).startswith(problem)
@@ -124,7 +123,6 @@ def test_fields_have_their_types(values: dict[str, Any], problem: str) -> None:
     ],
 )
 def test_what_is_no_json_is_an_error(tmp_path: Path, content: bytes | None, problem: str) -> None:
-    """The error names the file, the reason and the remedy."""
     path = tmp_path / "a.json"
     if content is not None:
         path.write_bytes(content)

@@ -25,6 +25,5 @@ def test_a_row_of_marks_is_parted(mark: str) -> None:
 
 
 def test_what_is_no_mark_is_not_parted() -> None:
-    """Long sequences of other characters, such as dashes or emoji, are not split."""
     for text in ("\u2014" * 100, "😀" * 100, "。" * 100):
         assert normal_form("NFC", text) == text
