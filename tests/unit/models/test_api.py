@@ -63,7 +63,6 @@ def test_a_text_is_one_users_message(server: ScriptedServer, model: LLM) -> None
 
 
 def test_a_conversation_is_sent_as_it_is(server: ScriptedServer, model: LLM) -> None:
-    """`complete` sends a list of messages and the parameters unchanged to the named model."""
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Why?", "name": "Ann"},
@@ -88,7 +87,6 @@ def test_a_reply_is_paid_once(server: ScriptedServer, make: Callable[..., LLM]) 
 
 
 def test_from_many_threads(server: ScriptedServer, model: LLM) -> None:
-    """A retriever's thread pool may call the model: 200 calls with 20 different texts send 20 requests."""
     model.complete("0")
     with ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(lambda number: model.complete(f"{number % 20}").text, range(200)))
@@ -114,8 +112,6 @@ def test_first_requests_of_many_threads_share_a_loop() -> None:
 
 
 def test_from_another_event_loop(server: ScriptedServer, model: LLM) -> None:
-    """In the event loop of an async test, 50 concurrent calls with 5 different texts send 5 requests."""
-
     async def main() -> list[Reply]:
         return await asyncio.gather(*(model.acomplete(f"{number % 5}") for number in range(50)))
 

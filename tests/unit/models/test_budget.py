@@ -133,7 +133,6 @@ async def _wait_a_little() -> None:
 
 
 def test_calls_are_counted_to_the_last(database: Database) -> None:
-    """Of 50 concurrent calls with a limit of 7, exactly 7 are made, and the other 43 raise BudgetError."""
     budget = _budget(max_calls=7)
 
     async def all_of_them() -> list[Any]:
@@ -396,7 +395,6 @@ def test_a_cancelled_call_is_given_back(database: Database) -> None:
 
 
 def test_two_processes_share_a_run(databases: Open) -> None:
-    """Two processes of one run share a limit of five calls; another run has five calls of its own."""
     first_database, second_database = databases(), databases()
 
     async def calls(budget: Budget, database: Database) -> int:

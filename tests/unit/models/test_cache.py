@@ -233,7 +233,6 @@ def test_a_waiter_that_is_cancelled_does_not_disturb_the_others(caches: Caches) 
     "use", [lambda cache: cache.claim("k"), lambda cache: cache.keep(Entry("k", Reply("")))]
 )
 def test_concurrent_callers_get_the_same_error(caches, tmp_path, use):
-    """If a shared operation fails, each of its callers gets the error, also when another caller was cancelled."""
     (tmp_path / "file").touch()
     cache = caches(folder=tmp_path / "file" / "cache")
 
@@ -249,7 +248,6 @@ def test_concurrent_callers_get_the_same_error(caches, tmp_path, use):
 
 
 def test_recorded_replies_are_looked_up_after_cached_ones(caches: Caches, cassette: Path) -> None:
-    """If both the cache folder and the cassette have a reply, the one in the folder is returned."""
     cache = caches(cassette)
     _keep(cache, Entry("a", Reply("kept a")))
     assert _look_up(cache, ["a", "b", "c"]) == {"a": Reply("kept a"), "b": Reply("recorded b")}
@@ -351,7 +349,6 @@ def test_an_empty_reply_on_a_cassette_counts_unless_recording(caches: Caches, tm
 
 
 def test_a_refresh_finds_only_what_its_run_has_asked(caches: Caches, cassette: Path) -> None:
-    """Neither older replies nor the cassette are used."""
     _keep(caches(), Entry("a", Reply("old")))
     cache, other = caches(cassette, refresh=True, run="1"), caches(cassette, refresh=True, run="1")
     _keep(other, Entry("c", Reply("new")))
@@ -383,7 +380,6 @@ def test_a_missing_cassette_is_an_error_unless_it_is_to_be_written(caches: Cache
 
 
 def test_outlines_are_those_of_all_that_is_kept(caches: Caches, cassette: Path) -> None:
-    """`summaries` yields the request summaries of the cassette and of the cache folder."""
     cache = caches(cassette)
     _keep(cache, Entry("c", Reply("kept"), {"model": "n"}))
     assert list(cache.summaries()) == [{"model": "m"}, {}, {"model": "n"}]
@@ -395,7 +391,6 @@ def test_outlines_of_an_unusable_folder_are_the_cassettes(caches, tmp_path, cass
 
 
 def test_an_unused_cache_makes_no_folder(caches: Caches, tmp_path: Path, cassette: Path) -> None:
-    """A cache that is closed without being used creates no file."""
     caches(cassette).close()
     assert [path.name for path in tmp_path.iterdir()] == [cassette.name]
 
@@ -432,7 +427,6 @@ def test_a_claim_that_nobody_waits_for_blocks_no_other(caches, monkeypatch):
 
 
 def test_another_process_that_writes_stalls_no_request_in_flight(caches: Caches, tmp_path: Path) -> None:
-    """While another process holds a transaction, store operations wait and the event loop continues."""
     cache = caches()
     _look_up(cache, ["k"])
     other = sqlite3.connect(tmp_path / "cache" / FILE, isolation_level=None)

@@ -398,7 +398,6 @@ def test_an_object_with_an_async_call_is_an_async_function(world: World) -> None
 )
 @pytest.mark.parametrize("name", ["slow", "slow_too"])
 def test_an_argument_without_a_lasting_form_is_an_error(world: World, name: str, argument: Any) -> None:
-    """An argument that cannot be stored as JSON raises CallableError before the function is called."""
     with pytest.raises(CallableError, match=f"{name} is cached, and was called with an argument that has no"):
         _call(world.session(), getattr(world, name), argument)
     assert world.calls == []
@@ -457,7 +456,6 @@ def test_a_tuple_comes_back_as_a_list_at_once(world: World) -> None:
 
 @pytest.mark.parametrize("error", [LookupError("lost"), Unscored("no"), KeyboardInterrupt(), StopIteration()])
 def test_an_exception_is_not_cached(world: World, error: BaseException) -> None:
-    """An exception is raised unchanged and is not cached: the next call computes the result."""
     functions, calls = world.session(), []
 
     def fails(_: str) -> Any:
@@ -498,8 +496,6 @@ def test_an_async_exception_is_not_cached(world: World) -> None:
 
 
 def test_threads_that_ask_for_the_same_compute_it_once(world: World) -> None:
-    """If 16 calls in 8 threads have the same argument, one computes the result and the others wait for it."""
-
     def slow(text: str) -> str:
         world.calls.append(threading.get_ident())
         time.sleep(0.05)

@@ -42,7 +42,6 @@ def plain(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_in_any_order_is_read(file: Path) -> None:
-    """The same replies result in the same bytes, also compressed."""
     write_cassette(file, ENTRIES)
     assert _read(file) == _plain(ENTRIES)
     assert list(read_cassette(file)) == ["a1", "b2", "c3"]
@@ -211,7 +210,6 @@ def test_two_branches_that_recorded_are_merged(git: Callable[..., str], tmp_path
     ],
 )
 def test_a_bad_line_is_named(plain: Path, line: str, reason: str) -> None:
-    """An invalid line raises StoreError with file, line number, reason and remedy."""
     write_cassette(plain, ENTRIES)
     good = plain.read_text(encoding="utf-8")
     plain.write_text(f"{good}\n{line}\n", encoding="utf-8")

@@ -69,7 +69,6 @@ def test_a_model_without_the_tier_is_asked_without_it(tmp_path: Path) -> None:
 
 
 def test_another_refusal_leaves_the_tier(tmp_path: Path) -> None:
-    """If the model refuses a parameter, that parameter is omitted and the tier is still sent."""
     refusal = Answer(400, error("Unsupported value: 'temperature'", param="temperature"))
 
     def answer(body: dict[str, Any]) -> Answer:
@@ -82,7 +81,6 @@ def test_another_refusal_leaves_the_tier(tmp_path: Path) -> None:
 
 
 def test_a_server_without_resources_is_asked_again(tmp_path: Path) -> None:
-    """If the tier has no free resources (429), the request is retried in the same tier."""
     busy = Answer(429, error("Resource unavailable", code="resource_unavailable"))
     with ScriptedServer(busy, busy, Answer(body=completion(service_tier="flex"))) as server:
         [reply], _ = _ask(tmp_path / "cache", server, ASKED)

@@ -136,7 +136,6 @@ def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
 
 
 def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
-    """20 callers of the same request share one request, also if they call while it is in flight."""
     new_gateway = gateway()
 
     async def main() -> list[Reply]:
@@ -269,7 +268,6 @@ def test_replies_at_hand_are_recorded(gateway: Through) -> None:
 
 
 def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
-    """The number of requests in flight is limited by the policy, and by the server's own limit."""
     with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
         server.together = POLICY.concurrency
         _asked(gateway(), _at(server), *map(_request, range(40)))
@@ -453,7 +451,6 @@ def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: P
 
 @pytest.mark.slow
 def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
-    """Two processes with the same 100 requests send 100 requests in total."""
     one, other = gateway(), gateway()
     requests = [_request(number) for number in range(100)]
 
@@ -512,7 +509,6 @@ def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Thro
 
 
 def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
-    """If the cassette has a reply, no request is sent, even if the cache folder cannot be used."""
     (tmp_path / "file").touch()
     cassette = tmp_path / "c.jsonl"
     write_cassette(cassette, [Entry(_request("a").key, Reply("recorded"))])
@@ -540,7 +536,6 @@ def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: P
 
 
 def test_a_replay_asks_nothing(gateway: Through) -> None:
-    """A replay sends no request: cached replies are returned, and each missing reply raises MissingReplyError."""
     with ScriptedServer() as server:
         _asked(gateway(), _at(server), _request("a"))
         new_gateway = gateway(mode="replay")
@@ -624,7 +619,6 @@ def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
 
 
 def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:
-    """The cost of live replies is counted if the price is known; cached replies cost nothing."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 100000\noutput = 500000\n", encoding="utf-8")
     with ScriptedServer() as server:
@@ -731,7 +725,6 @@ def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_p
 
 @pytest.mark.parametrize(("other", "is_found"), [("the same", True), ("another", False)])
 def test_nothing_is_chosen_among_different_replies(gateway, tmp_path, other, *, is_found):
-    """If the replies of two other addresses differ, neither is used; equal replies are used."""
     new_gateway = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
     (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     if is_found:

@@ -90,7 +90,6 @@ class _AsyncCallable:
 
 @pytest.mark.parametrize("generator", [_sync, _async, partial(_async), _AsyncCallable()])
 def test_functions_are_generators(loop: BackgroundEventLoop, generator: Callable[..., Any]) -> None:
-    """Sync and async functions are generators; they get Documents, and the answer is stripped."""
     assert _generate(loop, generator) == _cite(loop, generator) == "Which? one+two"
 
 

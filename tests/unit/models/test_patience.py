@@ -241,8 +241,6 @@ def test_a_server_without_an_answer_is_reported(clock: Clock) -> None:
 
 
 def test_an_exhausted_rate_limit_is_reported(clock: Clock) -> None:
-    """`stall` reports that requests wait because the server's rate limit is used up."""
-
     class _Exhausted(_Client):
         async def complete(self, *_: object) -> tuple[Reply, float | None]:
             await asyncio.sleep(0.1)

@@ -39,7 +39,6 @@ def test_a_request_is_counted_and_not_sent(plan: PlanSource) -> None:
 
 
 def test_every_reply_has_a_mark_of_its_own(plan: PlanSource) -> None:
-    """Different requests have different placeholder replies, so that prompts made of them differ."""
     one, other = _obtain(plan, _request("one")), _obtain(plan, _request("other"))
     assert one.text != other.text
 

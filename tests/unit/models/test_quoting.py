@@ -22,7 +22,6 @@ def test_a_token_is_in_none_of_the_texts(monkeypatch: pytest.MonkeyPatch, text: 
 
 
 def test_any_text_has_a_token() -> None:
-    """A lone surrogate and an empty list of texts have a token, too."""
     assert len(fence_token(["\ud83d"])) == len(fence_token([])) == 12
 
 

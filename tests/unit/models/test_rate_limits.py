@@ -158,8 +158,6 @@ def test_one_alone_grows_again(run: Run) -> None:
 
 
 def test_nothing_is_sent_during_a_pause(clock: Clock, run: Run) -> None:
-    """No request is admitted before the end of the longer of two pauses; then all waiting requests continue."""
-
     async def main() -> None:
         limiter = Limiter(4)
         began = clock.now

@@ -137,7 +137,6 @@ def test_requests_that_are_refused_alone_wait_alone(refuse, wait_s):
 
 
 def test_a_long_wait_of_one_is_not_that_of_all() -> None:
-    """A Retry-After of 20 s for every tenth request delays only those requests."""
     assert 20 <= outcome(every_tenth(20.0), 100).seconds < 45
 
 
@@ -159,7 +158,6 @@ def test_a_limit_that_is_stated_stops_all_at_once_and_another_soon(stated, fewes
 
 
 def test_fewer_are_sent_at_once_where_many_are_refused() -> None:
-    """A server that accepts eight requests at once is sent about eight at once."""
     limits: list[float] = []
 
     class Crowded(_Server):

@@ -131,7 +131,6 @@ def test_why_a_reply_has_no_answer(reply: Reply, reason: str) -> None:
 
 
 def test_a_line_that_is_nested_without_end_is_no_reply() -> None:
-    """A field with 100,000 levels of nesting raises ValueError like any other wrong type."""
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]

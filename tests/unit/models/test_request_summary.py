@@ -23,7 +23,6 @@ def _with(part: str, text: str) -> Request:
 
 
 def test_an_outline_names_what_a_request_is_made_of() -> None:
-    """A summary has the fields of the request, and each part as a short hash of its text."""
     outline = request_summary(ASKED)
     assert outline["base_url"] == "http://here/v1"
     assert outline["model"] == "m1"
@@ -35,7 +34,6 @@ def test_an_outline_names_what_a_request_is_made_of() -> None:
 
 
 def test_no_text_of_a_prompt_is_in_an_outline() -> None:
-    """A summary has no text of the prompt, unless `prompts` is set: then it has the full messages."""
     assert SECRET not in json.dumps(request_summary(ASKED))
     bare = replace(ASKED, parts={})
     assert SECRET not in json.dumps(request_summary(bare))
@@ -86,7 +84,6 @@ def test_the_same_request_has_no_difference() -> None:
     ],
 )
 def test_a_difference_says_what_changed(now: Request, expected: list[str]) -> None:
-    """A difference has the recorded and the current value of a field, or the name of a changed part."""
     assert sorted(describe_differences(request_summary(now), request_summary(ASKED))) == sorted(expected)
 
 
@@ -116,7 +113,6 @@ def test_nothing_is_near_without_a_common_part() -> None:
     "odd", [{}, {"parts": 7}, {"parts": {"question": {}}}, {"parameters": None, "model": []}, {"later": 1}]
 )
 def test_an_outline_of_another_version_does_no_harm(odd: dict[str, Any]) -> None:
-    """An invalid summary, or one of another version, is compared as far as possible and raises no error."""
     assert find_nearest(request_summary(ASKED), [odd]) is None
     assert (
         "model: not given, now m1" in describe_differences(request_summary(ASKED), odd)

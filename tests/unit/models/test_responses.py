@@ -113,7 +113,6 @@ def test_a_request_has_its_names() -> None:
     ids=["reasoning", "hidden reasoning", "refusal", "cut", "filtered", "commentary", "call", "bare"],
 )
 def test_answers_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
-    """Answers of all kinds are read as those of chat completions; reasoning is not part of the text."""
     received, _ = ask(Answer(body=body))
     assert received == reply
     assert received.apart == any(item.get("summary") for item in body["output"])
@@ -140,8 +139,6 @@ def test_an_answer_that_is_none_is_unscored(body: Any, reason: str) -> None:
 
 
 def test_parameters_that_it_lacks_are_left_out() -> None:
-    """A parameter of chat completions that the Responses API refuses, such as `stop`, is omitted."""
-
     def answer(body: dict[str, Any]) -> Answer:
         refusal = error("Unknown parameter: 'stop'.", param="stop", code="unknown_parameter")
         return Answer(400, refusal) if "stop" in body else Answer(body=response())

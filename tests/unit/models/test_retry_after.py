@@ -87,7 +87,6 @@ def test_an_exhausted_limit_says_when_it_is_filled_up(reset: str, seconds: float
 
 
 def test_a_limit_that_is_not_exhausted_delays_no_request() -> None:
-    """A limit that is not exhausted, or whose remaining number is unknown, causes no wait."""
     assert until_reset({f"{REMAINING}requests": "1", f"{RESET}requests": "1m"}) is None
     assert until_reset({f"{RESET}requests": "1m"}) is None
     assert until_reset({f"{REMAINING}requests": "none", f"{RESET}requests": "1m"}) is None

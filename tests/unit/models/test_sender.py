@@ -78,7 +78,6 @@ def _failure(kind: type[Exception], *script: Any, **options: Any) -> tuple[str, 
 
 
 def test_a_reply_is_read_whole() -> None:
-    """All fields of a reply are read; the request is sent unchanged, with the key in its header."""
     with ScriptedServer("fine") as server:
         assert _send(server) == REPLY
     assert server.requests == [
@@ -167,7 +166,6 @@ def test_a_key_that_hides_nothing_changes_no_reply() -> None:
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_what_may_pass_is_tried_again(status: int) -> None:
-    """A temporary error status is retried: after two failures the reply is returned."""
     failing = Answer(status, error("busy"))
     with ScriptedServer(failing, failing, "fine") as server:
         assert _send(server) == REPLY
@@ -243,7 +241,6 @@ def test_the_others_continue_when_one_is_refused() -> None:
 
 
 def test_a_busy_server_is_asked_less_at_once() -> None:
-    """If a server refuses eight requests at once, the number of requests in flight is decreased."""
     limits: list[float] = []
 
     async def main() -> list[Reply]:
@@ -273,7 +270,6 @@ def test_a_busy_server_is_asked_less_at_once() -> None:
 
 
 def test_an_exhausted_limit_in_a_reply_is_heeded() -> None:
-    """If the headers of a reply say that the limit is used up, the next request waits for the reset."""
     last = Answer(
         body=completion(),
         headers={"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300ms"},
@@ -499,7 +495,6 @@ def test_an_empty_account_ends_it_all(answer: Answer) -> None:
 
 
 def test_a_server_that_is_not_there() -> None:
-    """An unreachable server raises ServerError with its URL and the number of attempts."""
     with ScriptedServer() as server:
         pass
     with pytest.raises(ServerError, match=r"No server answers at http://127\.0\.0\.1:\d+/v1 .*tried 3 times"):

@@ -57,7 +57,6 @@ def test_a_prompt_says_that_there_are_no_passages(prompt) -> None:
 
 
 def test_the_answer_prompt_says_how_to_abstain() -> None:
-    """Prompts tell the model to abstain with the words that are later detected."""
     assert f"reply exactly: {ABSTENTION}\n" in DEFAULT_PROMPTS.fill("answer", "q", PASSAGES)
     assert f"reply exactly: {ABSTENTION}\n" in DEFAULT_PROMPTS.fill("citing", "q", PASSAGES)
     assert f"reply exactly: {ABSTENTION}\n" in DEFAULT_PROMPTS.fill("long_answer", "q", PASSAGES)

@@ -79,7 +79,6 @@ def test_two_keys_at_one_address_are_two_servers(gateway) -> None:
 
 
 def test_servers_with_the_same_settings_are_one() -> None:
-    """Servers with equal settings are equal objects with equal hashes; any other setting makes them different."""
     same = [RemoteServer("http://a/v1", "k", policy=RequestPolicy(concurrency=2)) for _ in range(2)]
     assert len({*same}) == 1
     others = [

@@ -31,7 +31,6 @@ def test_a_request_costs_its_tokens() -> None:
 
 
 def test_a_vendors_model_has_its_price() -> None:
-    """A price is found by the vendor's base URL and the model's name."""
     prices = Prices.load()
     halves: dict[Tier, Price] = {"batch": Price(1.25, 5, 16384)}
     assert prices.get(OPENAI, "gpt-4o") == Price(2.5, 10, 16384, halves)
@@ -184,6 +183,5 @@ def test_the_shipped_table_is_sound() -> None:
     ],
 )
 def test_two_addresses_of_a_vendor_have_the_same_prices(twins: tuple[str, str]) -> None:
-    """Two base URLs of one vendor, which the table lists separately, have the same prices."""
     shipped = tomllib.loads(SHIPPED_FILE.read_text(encoding="utf-8"))
     assert shipped[twins[0]] == shipped[twins[1]]

@@ -330,7 +330,6 @@ for number in range(1_000_000):
 
 
 def test_a_full_disk_is_an_error_and_harms_nothing(start: Start, databases: Open, tmp_path: Path) -> None:
-    """On a full disk, a write raises StoreError, earlier replies can still be read, and a later write may succeed."""
     _kept(databases(), "before")
     code = f"""{PUT}
 import resource

@@ -247,7 +247,6 @@ def test_damaged_entries_do_not_keep_the_others_from_being_read(store, tmp_path,
     ids=lambda outline: str(outline)[:20],
 )
 def test_an_unreadable_outline_is_none(store: ReplyTable, tmp_path: Path, outline: object) -> None:
-    """An invalid summary is read as an empty one, and the reply is returned."""
     _put(store, Entry("k", REPLY, OUTLINE))
     _planted(tmp_path / "cache", "UPDATE replies SET outline = ?", outline)
     assert store.get_many(["k"]) == {"k": REPLY}
