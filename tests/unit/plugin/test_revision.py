@@ -152,7 +152,6 @@ def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_baseline_elsewhere_has_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A baseline outside the root directory is reported with its absolute path."""
     monkeypatch.setenv("PATH", "")
     root, baseline = tmp_path / "root", tmp_path / "base.json"
     root.mkdir()
