@@ -34,7 +34,6 @@ def test_without_v_the_questions_are_named_in_a_line(score: Score) -> None:
 
 @pytest.mark.parametrize("op", ["in", "not in"])
 def test_a_ranking_is_listed(op: str) -> None:
-    """The text has the expected document, then the retrieved ones."""
     ranking = Ranking("how?", (Document("Alpha", "kb-1"),))
     assert explain_assertion(op, "kb-112", ranking, Room(10)) == [
         f"'kb-112' {op} the documents",

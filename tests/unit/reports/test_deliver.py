@@ -18,7 +18,6 @@ def test_the_text_of_a_writer_is_the_file(tmp_path: Path) -> None:
 
 
 def test_the_parts_of_a_writer_are_the_file(tmp_path: Path) -> None:
-    """Parts are written in order; if a part raises, the file of an earlier run is unchanged."""
     path = tmp_path / "results.txt"
     deliver(lambda document: map(str, document["n"]), {"n": [1, 2, 3]}, path)
     assert path.read_text(encoding="utf-8") == "123"

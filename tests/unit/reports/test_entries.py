@@ -44,7 +44,6 @@ def test_an_entry_has_everything_about_a_score(score: Score) -> None:
 
 
 def test_every_example_is_in_the_entry(score: Score) -> None:
-    """The entry has all examples in order, with a score or the reason why there is none."""
     entries = [(e["id"], e["score"], e["unscored"]) for e in score_entry(score, None, None)["examples"]]
     assert entries == [
         ("q1", 0.5, None),
@@ -96,7 +95,6 @@ def test_an_error_has_the_same_form(score: Score) -> None:
 
 @pytest.mark.parametrize("tags", [{}, {"topic": "billing"}, {"topic": ["billing"]}, {"topic": {"billing"}}])
 def test_entries_are_plain_data(score: Score, tags: dict[str, Any]) -> None:
-    """Entries can be written as JSON, whatever the type of the slice's values."""
     entry = score_entry(score.where(**tags), BOUND, verdict_on(score, BOUND))
     assert json.loads(json.dumps(entry))["spec"] == "llm_reteval@2"
     error = error_entry("llm_reteval@2", Threshold("llm_reteval@2", min=0.5, where=tags), "no model")

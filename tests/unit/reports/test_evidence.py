@@ -198,5 +198,4 @@ def test_an_example_has_what_the_baseline_says(then: Outcome, now: Outcome, expe
 
 
 def test_what_scores_have_in_common() -> None:
-    """An item is common if no score has another value for its key; scores may lack the key."""
     assert common_items([{"a": 1, "b": 2}, {"a": 1, "b": 3, "c": None}]) == {"a": 1, "c": None}

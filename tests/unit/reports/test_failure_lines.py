@@ -147,7 +147,6 @@ def test_lines_fit_a_terminal(room: Room) -> None:
 
 
 def test_a_ranking_is_one_document_a_line() -> None:
-    """Each line has the rank, the id if there is one, and the beginning of the text."""
     ranking = Ranking("how?", (Document("Alpha\n beta", "kb-1"), Document("Gamma")))
     assert ranking_lines(ranking) == ["retrieved for 'how?':", "  1. kb-1: Alpha beta", "  2. Gamma"]
     assert ranking_lines(Ranking("how?", ())) == ["nothing was retrieved for 'how?'"]

@@ -256,7 +256,6 @@ def test_a_gain_is_reported_with_the_command_that_updates_the_baseline() -> None
 
 
 def test_a_command_for_many_tests_stays_readable() -> None:
-    """A long command is cut between arguments, and the tests left out are counted."""
     tests = [
         _test(f"test_{'long_' * 20}{n}", _lost(_question()), outcome="failed", message="-", accept="update")
         for n in range(40)
@@ -490,7 +489,6 @@ def test_it_has_sixty_lines_however_much_there_is(failing: int, passing: int, sc
 
 
 def test_of_many_tests_those_that_passed_are_folded() -> None:
-    """Of many tests, those that passed are folded and counted, and the table has only the three failed ones."""
     text = _report(*_many(3, 37))
     page = rendered(text)
     assert [row[0] for row in _rows(page)] == ["❌ fail"] * 3
@@ -499,7 +497,6 @@ def test_of_many_tests_those_that_passed_are_folded() -> None:
 
 
 def test_texts_are_cut_to_the_size_of_a_comment() -> None:
-    """Each text is cut so that the report fits the size limit of a comment."""
     signs = "|`&<" * 5_000
     tests = [
         _test(

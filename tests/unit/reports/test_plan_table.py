@@ -14,7 +14,6 @@ DEPENDENT = (
 
 
 def test_the_whole_table() -> None:
-    """The table has a block and a row of numbers per test, and the total, without trailing spaces."""
     planned = [
         ("t.py::test_one", Usage(requests=1200, cached=200, live=1000, tokens_in=123456, tokens_out=16000)),
         (
@@ -87,7 +86,6 @@ def test_unknown_costs_are_reported(usage: Usage, cells: str, note: str) -> None
 
 
 def test_notes_for_the_reader_have_counts() -> None:
-    """Remarks are added up over the tests and listed with their counts, most frequent first."""
     planned = [
         ("t", Usage(remarks=Counter({"seldom": 1, "often": 2}))),
         ("u", Usage(remarks=Counter(often=3))),

@@ -74,7 +74,6 @@ def test_a_battle_counts_once() -> None:
 
 
 def test_each_cutoff_is_a_system() -> None:
-    """Each cut-off is a system, within one test or in two tests."""
     tests = [_test("t.py::test_it", _entry("wl", "arena.win@1"), _entry("wl", "arena.win@10"))]
     (table,) = ratings_entries(tests, seed=0)
     assert {row["system"] for row in table["systems"]} == {"@1", "@10", "reference"}
@@ -188,7 +187,6 @@ def test_battles_that_the_questions_do_not_allow_are_named() -> None:
 
 
 def test_the_matrix_of_pairs_is_antisymmetric() -> None:
-    """Both sides of a pair have complementary shares and intervals, and the diagonal is empty."""
     tests = _three(a=[], b=[_battles("a@5", "b@5", "wwwl")])
     (table,) = ratings_entries(tests, seed=0)
     names, cells = pairs_table(table)

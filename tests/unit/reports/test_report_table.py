@@ -83,7 +83,6 @@ def test_correlations_without_a_failure_take_one_line(rhos, lines) -> None:
 
 
 def test_the_whole_table() -> None:
-    """The table has a block per test and a row per score, the verdict first, and no trailing spaces."""
     tests = [
         {
             "nodeid": "test_a.py::test_support",

@@ -97,7 +97,6 @@ def test_a_long_ranking_is_compared_whole() -> None:
 
 
 def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
-    """Failed thresholds of one test share a list; each score has a column, and the longest ranking is shown."""
     names = [f"q{n}" for n in range(12)]
     short = [_outcome(name, 0.0, "kb-2") for name in names]
     long = [_outcome(name, 0.25, "kb-2", "kb-3", answer="no") for name in names]
