@@ -152,7 +152,6 @@ class _Field(_LangChain):
     ],
 )
 def test_an_object_with_invoke_receives_k_if_it_accepts_it(loop, retriever, expected):
-    """The argument k is passed to `invoke` as a parameter, as `search_kwargs`, as a field of a copy, or not at all."""
     assert _ask(loop, retriever, 30) == [expected]
 
 
@@ -170,7 +169,6 @@ def test_an_object_with_invoke_receives_k_if_it_accepts_it(loop, retriever, expe
 )
 @pytest.mark.parametrize("k", [3, 10])
 def test_a_retrievers_own_k_is_used_if_it_is_large_enough(loop, retriever, expected, k):
-    """If a retriever's own k is at least k, the retriever is called unchanged and the first k documents count."""
     ranking = loop.run(adapt_retriever(retriever, loop).retrieve("q", k))
     assert [document.text for document in ranking] == [expected]
     assert ranking.own_k == 10
@@ -226,7 +224,6 @@ class _Similar(_LlamaIndex):
     ],
 )
 def test_an_object_with_retrieve_receives_k_by_its_setting(loop, retriever, expected):
-    """The argument k is passed to `retrieve` by a setting, by its signature, or not at all."""
     assert _ask(loop, retriever) == [expected]
 
 
@@ -261,7 +258,6 @@ def test_the_search_with_scores_is_preferred_where_it_works(loop: BackgroundEven
     ],
 )
 def test_what_can_be_run_is_given_its_inputs_by_name(loop, run, expected):
-    """`run` receives the query under each of its usual names, and k if it has an input for k."""
     assert _ask(loop, SimpleNamespace(run=run)) == [expected]
 
 
@@ -288,7 +284,6 @@ def test_what_cannot_be_run_by_a_text_alone_is_refused(loop, run, message):
     ("outputs", "message"), [({"replies": [], "meta": {}}, "but: replies, meta."), ([], "but: list.")]
 )
 def test_a_run_without_documents_is_reported(loop, outputs, message):
-    """If `run` returns no documents, the error says what it returned instead."""
     with pytest.raises(CallableError, match=rf'whose run gave no "documents", {message}'):
         _ask(loop, SimpleNamespace(run=lambda query: outputs and query and outputs))
 

@@ -32,7 +32,6 @@ def test_at_most_k_documents_come_back(k: int, n: int) -> None:
 
 
 def test_corpora_of_strings_and_documents() -> None:
-    """A corpus may contain all types that a retriever may return, and empty texts."""
     search = BM25Retriever(["", "one fish", Document("two birds", "b")])
     assert search("birds", 1)[0].id == "b"
 
@@ -44,7 +43,6 @@ def test_a_corpus_without_words_is_refused(corpus: list[str], n: int) -> None:
 
 
 def test_an_item_without_text_is_refused() -> None:
-    """An item of the corpus without text is an error, as for documents that a retriever returns."""
     with pytest.raises(CallableError, match="has no text: int"):
         BM25Retriever(["a", 7])
 

@@ -25,5 +25,4 @@ from pytest_rageval.retrievers.bm25 import words
     ],
 )
 def test_words_of_many_scripts(text: str, expected: list[str]) -> None:
-    """Words are case-folded, normalized and without punctuation; scripts without spaces give single characters."""
     assert words(text) == expected

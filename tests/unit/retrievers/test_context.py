@@ -120,8 +120,6 @@ def test_another_form_of_context_is_an_error_where_it_is_named(loop, name, value
 
 
 def test_the_key_of_a_call_is_what_it_is_called_with(loop: BackgroundEventLoop) -> None:
-    """The key of a call contains the context that the retriever receives, and nothing else."""
-
     def key(retriever: Callable[..., Any], **fields: Any) -> object:
         return adapt_retriever(retriever, loop).key(Example(fields.pop("id", "q"), "Why?", **fields))
 

@@ -119,7 +119,6 @@ class _Pair(NamedTuple):
     ],
 )
 def test_text_id_score_and_metadata_are_found(item: Any, expected: Document) -> None:
-    """Strings, dicts, Documents and objects of frameworks are converted to documents."""
     assert document_from(item) == expected
 
 

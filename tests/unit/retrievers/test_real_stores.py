@@ -108,7 +108,6 @@ def test_chroma(loop: BackgroundEventLoop) -> None:
 
 
 def test_lancedb(loop: BackgroundEventLoop, tmp_path: Any) -> None:
-    """A query of LanceDB is read as a list, as an Arrow table, and as data frames."""
     lancedb = pytest.importorskip("lancedb")
     rows = [{"id": name, "text": text, "vector": _embed(text)} for name, text in TEXTS.items()]
     table = lancedb.connect(tmp_path).create_table("passages", rows)
@@ -163,7 +162,6 @@ def test_faiss(loop: BackgroundEventLoop) -> None:
 
 
 def test_tantivy(loop: BackgroundEventLoop) -> None:
-    """Documents of tantivy are read, as objects and as dicts of lists."""
     tantivy = pytest.importorskip("tantivy")
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("doc_id", stored=True, tokenizer_name="raw")
@@ -187,7 +185,6 @@ def test_tantivy(loop: BackgroundEventLoop) -> None:
 
 @pytest.mark.parametrize("package", ["sqlite3", "duckdb"])
 def test_sql(loop: BackgroundEventLoop, package: str) -> None:
-    """A cursor is read by the names of its columns."""
     database: Any = pytest.importorskip(package)
     connection = database.connect(":memory:")
     connection.execute("CREATE TABLE passages (id VARCHAR, text VARCHAR)")

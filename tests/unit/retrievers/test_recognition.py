@@ -91,7 +91,6 @@ def test_a_store_is_refused_with_the_line_that_searches_it(loop, store, start, l
 
 @pytest.mark.parametrize("line", [line for line in LINES.values() if line.startswith("lambda")])
 def test_every_line_is_a_function_of_query_and_k(line: str) -> None:
-    """The lines that the errors show are valid functions."""
     function = eval(line)  # noqa: S307
     assert function.__code__.co_varnames[:2] == ("query", "k")
 
@@ -149,7 +148,6 @@ class _Passes:
     ],
 )
 def test_a_module_is_called_as_its_forward_requires(loop, forward, expected):
-    """A callable that passes its arguments on to `forward` receives k only if `forward` takes it."""
     assert _texts(loop, _class("my_app", "Search", _Passes, forward=forward)()) == [expected]
 
 

@@ -163,8 +163,6 @@ def test_an_async_generator_is_read(loop: BackgroundEventLoop, retriever: Callab
 
 
 def test_an_async_generator_that_raises_is_the_users_error(loop: BackgroundEventLoop) -> None:
-    """An exception while an async generator is read is reported as that of a function."""
-
     async def search(_query: str, _k: int) -> AsyncIterator[str]:
         yield "d"
         raise LookupError("no index")
@@ -195,7 +193,6 @@ def _fail_while_read(query: str, k: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("retriever", [_fail, _fail_async, _fail_while_read])
 def test_an_exception_of_the_retriever_is_reported_with_the_query(loop, retriever):
-    """If the retriever raises, the error has the query, the exception as its cause, and the line in user code."""
     with pytest.raises(CallableError) as caught:
         _retrieve(loop, retriever)
     assert str(caught.value).startswith("rageval_retriever raised for 'q': LookupError: no index\n")
@@ -213,7 +210,6 @@ def test_a_wrong_signature_is_the_users_error(loop: BackgroundEventLoop) -> None
 
 @pytest.mark.parametrize("value", [None, ["doc"], "search"])
 def test_what_cannot_be_called_is_refused(loop: BackgroundEventLoop, value: object) -> None:
-    """If the fixture returns an object that cannot be called, the error names its type and what to return."""
     with pytest.raises(CallableError, match="which cannot be called") as caught:
         adapt_retriever(value, loop)
     assert type(value).__name__ in str(caught.value)
@@ -242,7 +238,6 @@ def test_an_adapter_that_gives_nothing_to_call_is_named(loop: BackgroundEventLoo
 
 
 def test_a_class_in_place_of_its_object_is_refused(loop: BackgroundEventLoop) -> None:
-    """A class instead of an object is an error that says to create the object."""
     with pytest.raises(CallableError, match=r"is the class _Callable itself(?s:.*)an object: _Callable\(…\)"):
         adapt_retriever(_Callable, loop)
 

@@ -77,6 +77,5 @@ def test_what_is_not_a_whole_span_is_none(item: Any) -> None:
 
 
 def test_a_document_of_the_package_is_not_converted() -> None:
-    """A Document with valid fields is returned as the same object."""
     document = Document(TEXT, span=SPAN)
     assert document_from(document) is document

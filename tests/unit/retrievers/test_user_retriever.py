@@ -87,7 +87,6 @@ def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: Background
 
 
 def test_a_retriever_that_has_answered_is_asked_them_all(loop: BackgroundEventLoop) -> None:
-    """A retriever that returned one result is called for all queries, even if all others fail."""
     search = _Search(lambda query: query != "q0")
     results = _all(loop, adapt_retriever(search, loop), [f"q{n}" for n in range(20)])
     assert [isinstance(result, QueryError) for result in results] == [False] + [True] * 19
