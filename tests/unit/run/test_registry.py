@@ -59,7 +59,6 @@ def test_an_unknown_score_lists_similar_ones_and_those_of_plugins() -> None:
     [("recal@5", "recall"), ("llm_retval@5", "llm_reteval"), ("answer.corect@5", "answer.correct")],
 )
 def test_a_misspelt_score_gets_a_hint(text: str, meant: str) -> None:
-    """The error for a misspelt score suggests the most similar name."""
     with pytest.raises(InputError, match=rf"Did you mean {meant}\?"):
         resolve(ScoreRequest(text))
 
