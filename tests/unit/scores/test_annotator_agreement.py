@@ -78,7 +78,6 @@ def test_recall_and_hit_are_equal_in_each_cell(world, example):
 
 
 def test_only_questions_with_both_scores_count():
-    """A question that lacks one of the two scores is left out, and n counts the remaining questions."""
     compared = AgreementRequest(("contains",), ("p",), (1,), None)
     scores = {
         compared.answer_score_request(1): _score("answer.correct@1", 1, None, 0, 0),

@@ -79,7 +79,6 @@ def test_measures_of_one_answer_do_not_score_several(world, spec: str) -> None:
 
 
 def test_an_abstention_is_wrong_without_asking_the_judge(world, example) -> None:
-    """An abstention scores 0 and the judge is not called, even if the judge would accept the abstention."""
     world.verdicts = {"no answer in the documents": 1.0}
     (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Reno",)))
     assert outcome.value == 0.0
@@ -96,7 +95,6 @@ def test_an_abstention_earns_nothing_by_any_measure(world, example, measure: str
 
 @pytest.mark.parametrize("part", ["answers", "verdicts"])
 def test_what_has_no_answer_or_verdict_is_unscored(world, example, part: str) -> None:
-    """If the generator or the comparator raises Unscored, the example is unscored with the same reason."""
     world.rankings = {"one": ["Reno"]}
     getattr(world, part)["Reno"] = Unscored("the server answered 500")
     (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Tulsa",)))

@@ -125,7 +125,6 @@ def test_each_place_has_half_of_the_examples(n: int, seed: int) -> None:
 
 
 def test_the_seed_decides_who_leads() -> None:
-    """Different seeds put different halves of the answers first."""
     ids = [f"q{number}" for number in range(40)]
     assert len({answer_first_ids(ids, seed) for seed in range(5)}) == 5
 

@@ -9,7 +9,6 @@ from tests.unit.scores.conftest import five_passages
 
 
 def test_a_graded_label_is_taken_as_it_is(world, example):
-    """With token F1 as the label, P is the mean label, Hit the highest label, and NDCG uses the labels as gains."""
     case = five_passages(world, example)
     world.answers["one"] = "Ada Lovelace"
     labels = [2 / 3, 0, 0, 1, 0]

@@ -129,12 +129,10 @@ def _added_found(words: Mapping[str, str], asks: Collection[str] | None) -> dict
     ],
 )
 def test_an_added_score_depends_on_what_it_says_that_it_asks(asks: Collection[str], names: set[str]) -> None:
-    """The fingerprint of a plugin's score depends on the requests that the plugin declares."""
     assert _added_found({}, asks).keys() == ALWAYS | names
 
 
 def test_an_added_score_refuses_keywords_without_effect() -> None:
-    """A plugin's score raises InputError for a keyword that its declared requests do not use."""
     with pytest.raises(InputError, match=r"'new@5' does not take label='em'"):
         _added_found({"label": "em"}, ["compare"])
 

@@ -180,7 +180,6 @@ def test_two_abstentions_are_no_agreement_and_one_is_0(world, example, gold, val
 
 
 def test_an_example_without_gold_costs_nothing(world, example) -> None:
-    """An example without gold passages is unscored before any request is sent."""
     world.evaluate("llm_reteval@1", example("q"))
     assert not world.asked
 
@@ -398,7 +397,6 @@ def test_only_what_makes_a_difference_is_asked(world, example, ranking: list[str
 
 
 def test_what_is_unscored_in_triage_leaves_the_score(world, example) -> None:
-    """If the judge gives no verdict during triage, the score stays and only the case is unknown."""
     world.rankings = {"q": ["Elko", "gold"]}
     world.answers = {"gold": "Reno"}
 

@@ -161,8 +161,6 @@ def test_passages_leave_memory_and_come_back_as_they_were(loop, monkeypatch) -> 
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_question_takes_few_kilobytes(loop) -> None:
-    """With three scores at two cut-offs, the memory per question stays below the limit."""
-
     def kept(questions: int) -> int:
         run, examples = Pipeline(adapt_retriever(_found, loop), None, None), _examples(questions)
         gc.collect()

@@ -62,7 +62,6 @@ def test_a_plan_counts_the_labels_of_a_missed_gold_passage(found, example) -> No
 
 
 def test_labels_are_asked_for_once(found, example) -> None:
-    """Each passage is labelled once, even if the score, k or the rank of the passage changes."""
     case = example("q", nuggets=NUGGETS)
     for spec in (*OF_PASSAGES, "nuggets.coverage@2"):
         found.evaluate(spec, case)
@@ -109,7 +108,6 @@ def test_without_a_vital_nugget_the_share_of_these_is_undefined(world, example, 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_without_labels_an_example_is_unscored(found, example, spec: str) -> None:
-    """If the judge gives no labels, the example is unscored with the judge's reason, and other examples are scored."""
     found.rankings["r"] = ["p1"]
     found.explained = {"p1|p2|p3": "A long answer.", "p1": "Another."}
     found.nuggets["p3"] = found.nuggets["A long answer."] = Unscored("unreadable")

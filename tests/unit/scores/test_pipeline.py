@@ -51,7 +51,6 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
 
 
 def test_keys_differ_by_everything_that_matters(world) -> None:
-    """Answers for another k or another question are requested separately."""
     world.rankings = {"q": ["a", "b"], "r": ["a", "b"]}
     run = world.run
 
@@ -112,7 +111,6 @@ def test_a_broken_retriever_is_asked_again_by_the_next_test(loop) -> None:
 
 
 def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop) -> None:
-    """A retriever that always fails is called only for the first five of many concurrent questions."""
     run, queries = _broken(loop)
     with pytest.raises(CallableError):
         loop.run(gather_all(run.ranking(f"q{n}", 5) for n in range(20)))

@@ -46,7 +46,6 @@ def test_a_set_without_any_gold_is_all_unscored(world, example) -> None:
 
 
 def test_the_evidence_is_the_ranking(world, example) -> None:
-    """The evidence has the retrieved passages and no answer."""
     world.rankings = {"one": ["a", "b"]}
     (outcome,) = world.evaluate("recall@1", example("one", "a"))
     assert outcome.evidence.ranking.documents == (Document("a"),)
@@ -110,7 +109,6 @@ def test_a_ranking_that_cannot_be_compared_with_gold_is_unscored(world, gold: Go
 
 
 def test_the_share_is_that_of_the_run(world) -> None:
-    """The run's `match_share` decides what share of a gold passage has to be retrieved."""
     world.rankings = {"q": [_chunk(0, 60)]}
     values = []
     for share in (0.5, 0.6, 0.61):

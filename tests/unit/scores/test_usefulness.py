@@ -45,7 +45,6 @@ def test_a_worked_example(name: str, k: int | None, expected: float) -> None:
     ],
 )
 def test_graded_labels_are_taken_as_they_are(name: str, k: int | None, expected: float) -> None:
-    """With graded labels, P is their mean, Hit the highest label, and NDCG uses the labels as gains."""
     assert usefulness(name, [0.5, 0.8, 0.2], k) == pytest.approx(expected, abs=1e-15)
 
 
