@@ -52,14 +52,12 @@ def test_nothing_shared_tells_nothing() -> None:
 
 
 def test_several_may_be_best() -> None:
-    """Two systems whose means differ only by rounding are both best."""
     standings = compare_with_best([_system(0.1, 0.2, 0.3), _system(0.3, 0.2, 0.1), _system(0, 0.2, 0.1)])
     assert [standing and standing.best for standing in standings] == [True, True, False]
 
 
 @pytest.mark.slow
 def test_many_systems_can_still_differ_significantly() -> None:
-    """With 40 systems, the p-values remain below 0.05 after the correction for all pairs."""
     rng = random.Random(3)
     best = _system(*(0.6 + rng.random() for _ in range(40)))
     others = [_system(*(rng.random() / 2 for _ in range(40))) for _ in range(39)]

@@ -22,7 +22,6 @@ def test_the_bounds_lie_around_the_mean_and_within_the_values(values: list[float
 
 
 def test_the_seed_decides() -> None:
-    """The same seed gives the same interval, and another seed nearly the same."""
     assert bca_means([SKEWED], seed=1)[0] == bca_means([SKEWED], seed=1)[0]
     assert bca_means([SKEWED], seed=1)[0] != bca_means([SKEWED], seed=2)[0]
     assert bca_means([SKEWED], seed=1)[0] == pytest.approx(bca_means([SKEWED], seed=2)[0], abs=0.1)

@@ -51,7 +51,6 @@ def test_many_changes_are_near_the_normal_limit(lost: int) -> None:
 
 
 def test_no_change_has_an_interval() -> None:
-    """Without any change, the bounds are ±z²/(n + z²): unseen changes remain possible."""
     z2 = 1.6448536269514722**2
     low, high = tango_interval(0, 0, 50, alpha=0.05)
     assert (low, high) == pytest.approx((-z2 / (50 + z2), z2 / (50 + z2)), abs=1e-12)
@@ -65,7 +64,6 @@ def test_the_interval_is_turned_with_the_signs() -> None:
 
 @pytest.mark.parametrize(("lost", "gained", "n"), [(1, 0, 1), (5, 0, 5), (0, 5, 5), (3, 3, 6), (4, 1, 1000)])
 def test_the_interval_is_within_all_there_is(lost: int, gained: int, n: int) -> None:
-    """The interval stays within -1 to 1 and contains the observed difference."""
     low, high = tango_interval(lost, gained, n, alpha=0.025)
     assert -1 <= low <= (lost - gained) / n <= high <= 1
 

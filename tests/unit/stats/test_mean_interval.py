@@ -66,6 +66,5 @@ def test_on_a_scale_without_an_end_equal_scores_have_no_interval() -> None:
 
 
 def test_each_sample_of_several_chooses_its_own_interval() -> None:
-    """Several samples computed together each get the interval that they get alone."""
     samples = [[0.0, 1.0, 1.0], [0.2, 0.4, 0.9], [0.5] * 3, [0.1, 0.1, 0.6]]
     assert mean_intervals(samples, seed=4) == [mean_interval(sample, seed=4) for sample in samples]

@@ -97,7 +97,6 @@ def test_scores_on_another_scale() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(drops: list[float], margin: float, message: str) -> None:
-    """A margin outside the score's range, or a difference beyond the scale, raises ValueError."""
     with pytest.raises(ValueError, match=message):
         noninferiority_p_value(drops, margin)
 
@@ -160,6 +159,5 @@ def test_losses_without_a_gain_are_weighed_against_those_not_seen() -> None:
     ],
 )
 def test_what_cannot_be_shown_is_refused(drops: list[float], allowed: float, message: str) -> None:
-    """An allowed drop outside the score's range, or a difference beyond the scale, raises ValueError."""
     with pytest.raises(ValueError, match=message):
         inferiority_p_value(drops, allowed)

@@ -175,7 +175,6 @@ def test_questions_without_any_difference_are_not_resampled() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(scores, clusters, message):
-    """Invalid input raises ValueError with the value that was passed."""
     with pytest.raises(ValueError, match=message):
         joint_drop_test(scores, alpha=0.05, clusters=clusters)
 

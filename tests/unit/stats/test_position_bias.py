@@ -36,7 +36,6 @@ def test_without_a_bias_p_is_1(pairs, flips, first):
 
 
 def test_the_other_answer_tells_the_same() -> None:
-    """Verdicts seen from the other answer, with places and scores reversed, give the same bias."""
     verdicts = [(1, 0), (1, 0.5), (0, 1), (0.5, 0.5)]
     assert position_bias(verdicts) == position_bias([(1 - second, 1 - first) for first, second in verdicts])
 

@@ -144,7 +144,6 @@ def test_without_a_baseline_the_other_system_is_independent() -> None:
 
 
 def test_nothing_to_compute_from() -> None:
-    """Without questions, or without a drop above the allowed one, the result is None."""
     assert detectable_drop([], alpha=0.05) is None
     assert detectable_drop_unpaired([], alpha=0.05) is None
     for drops, max_drop in (

@@ -19,17 +19,14 @@ from pytest_rageval.stats.intervals import wilson_interval
     ],
 )
 def test_known_intervals(successes: int, n: int, low: float, high: float) -> None:
-    """The bounds equal published and hand-computed values to four digits."""
     assert wilson_interval(successes, n) == pytest.approx((low, high), abs=5e-5)
 
 
 def test_failures_mirror_successes() -> None:
-    """The interval of 3 in 10 mirrors that of 7 in 10."""
     low, high = wilson_interval(3, 10)
     assert wilson_interval(7, 10) == pytest.approx((1 - high, 1 - low), abs=1e-15)
 
 
 def test_more_data_narrows_the_interval() -> None:
-    """At the same proportion, ten times as many examples give a narrower interval."""
     (low, high), (lower, higher) = wilson_interval(80, 100), wilson_interval(8, 10)
     assert lower < low < 0.8 < high < higher

@@ -51,7 +51,6 @@ def test_the_interval_of_two_systems_is_that_of_their_odds() -> None:
 
 
 def test_ties_narrow_the_interval() -> None:
-    """98 ties give a narrower interval than 50 wins and 50 losses."""
     tied, split = bradley_terry(_battles("a", "b", 1, 98, 1)), bradley_terry(_battles("a", "b", 50, 0, 50))
     assert tied["a"].high - tied["a"].low < 0.3 * (split["a"].high - split["a"].low)
 

@@ -51,7 +51,6 @@ def test_what_cannot_be_reached_costs_nothing() -> None:
 
 
 def test_a_smaller_level_needs_more_to_fail() -> None:
-    """At a tenth of the level it takes more lost questions to fail."""
     assert _fed([1.0] * CHANGED).evaluated < _fed([1.0] * CHANGED, alpha=0.005).evaluated
 
 
@@ -84,7 +83,6 @@ def test_the_bound_on_the_rest_is_exact() -> None:
 
 
 def test_a_verdict_is_final() -> None:
-    """Later gains do not change a verdict."""
     stop = _fed([1.0] * CHANGED)
     for _ in range(30):
         stop.add(-1.0)
@@ -98,7 +96,6 @@ def test_a_small_drop_within_what_is_allowed_is_no_failure() -> None:
 
 
 def test_questions_without_a_score_leave_the_set() -> None:
-    """A skipped question is removed from the remaining questions and from the size of the set."""
     stop = _stop(questions=100, changed=3)
     assert stop.verdict is None
     stop.skip()
@@ -120,7 +117,6 @@ def test_at_the_end_the_usual_test_decides() -> None:
 
 
 def test_a_drop_beyond_needs_more() -> None:
-    """Showing a drop beyond an allowed one takes more losses."""
     lost = [1.0, 0.0, 0.0, 0.0] * 30
     plain, beyond = _fed(lost, max_drop=0.05), _fed(lost, max_drop=0.05, beyond=0.05)
     assert plain.verdict == "fail"

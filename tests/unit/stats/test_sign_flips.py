@@ -120,7 +120,6 @@ def test_the_same_column_twice_costs_nothing() -> None:
 
 
 def test_columns_are_independent_of_their_scale() -> None:
-    """Multiplying a column by a constant does not change the p-values."""
     columns = _columns(3, 10)
     scaled = sign_flip_test(columns * [1, 100, 0.01], alpha=0.05).p_values
     assert scaled == pytest.approx(sign_flip_test(columns, alpha=0.05).p_values, abs=1e-12)
@@ -193,7 +192,6 @@ def test_a_small_level_needs_no_draws() -> None:
 
 
 def test_the_bound_on_the_tail_is_one() -> None:
-    """No p-value of 50 random columns exceeds the bound on the tail."""
     rng = np.random.default_rng(15)
     for _ in range(50):
         column = rng.normal(0.4, 1, (int(rng.integers(2, 13)), 1))
