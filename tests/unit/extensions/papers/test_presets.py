@@ -8,10 +8,11 @@ import pytest
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.options import CoreOptions
+from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.presets import read_preset
 from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
+from pytest_rageval.extensions.embeddings import ENCODER
 from pytest_rageval.extensions.papers import PRESETS
 from pytest_rageval.models.prompt_rendering import build_prompts
 from pytest_rageval.reports.settings import settings_entry
@@ -27,8 +28,9 @@ def _resolve(root: Path = HERE, /, ini: dict[str, Any] | None = None, **options:
 def test_a_preset_has_settings_that_can_be_used(name: str) -> None:
     """Each preset consists of valid options and values, and of prompts with known placeholders."""
     preset = read_preset(name)
+    options = {option.name: option for option in all_options()}
     for option, value in preset.settings.items():
-        assert getattr(_resolve(preset=name, model="m"), option) == vars(CoreOptions)[option].parse(value)
+        assert _resolve(preset=name, model="m")[options[option]] == options[option].parse(value)
     build_prompts(preset.prompts, name)
     assert preset.not_set
     assert re.search(r"20\d\d|code", preset.source)
@@ -43,7 +45,7 @@ def test_what_the_papers_name() -> None:
         (1, 5, 10),
     )
     gulsoy = _resolve(preset="gulsoy2024", model="m")
-    assert (gulsoy.encoder, gulsoy.bleu_smoothing, gulsoy.cutoffs) == ("roberta-large@17", "none", (3,))
+    assert (gulsoy[ENCODER], gulsoy.bleu_smoothing, gulsoy.cutoffs) == ("roberta-large@17", "none", (3,))
     assert (gulsoy.temperature, gulsoy.judge.parameters) == (0.3, {"temperature": 0.3})
     assert gulsoy.grades_together is True
     han = _resolve(preset="han2024", model="m")
