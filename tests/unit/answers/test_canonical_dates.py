@@ -70,6 +70,7 @@ def test_the_year_suffices_where_a_year_is_asked_for() -> None:
         ("9:30 am", "09:30", True),
         ("9.30 a.m.", "09:30", True),
         ("2 pm", "14:00", True),
+        ("13:75", "14:15", False),
         ("half past nine", "9:30", True),
         ("a quarter to ten", "9:45", True),
         ("noon", "12:00", True),

@@ -18,6 +18,7 @@ from pytest_rageval.answers.canonical import matches_any
         ("It is not free", "yes", False),
         ("No, parking costs 5 pounds", "yes", False),
         ("I don't know", "yes", False),
+        ("A garden", "yes", False),
         ("Yes, for five days", "Yes, up to 5 days", True),
         ("yes", "Yes, up to 5 days", False),
     ],
