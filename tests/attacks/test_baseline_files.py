@@ -160,8 +160,7 @@ def test_an_update_says_which_questions_lost_their_score(project):
     project.evalset(30)
     project.test(BOUND)
     project.run(UPDATE)
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest.replace("ranked =", "1 / (int(wanted) - 3)\n    ranked ="))
+    project.change("ranked =", "1 / (int(wanted) - 3)\n    ranked =")
     result = project.run(UPDATE, "-q")
     result.stdout.fnmatch_lines(
         ["  test_it.py::test_gate recall@1: *, 1 question had a score before and none now"]

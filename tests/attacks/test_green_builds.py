@@ -133,8 +133,7 @@ def ini(*lines: str) -> Change:
 
 def conftest(text: str) -> Change:
     def add(project: Project) -> None:
-        path = project.path / "conftest.py"
-        path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+        project.add(text)
 
     return add
 

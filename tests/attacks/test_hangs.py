@@ -15,7 +15,7 @@ from pytest_rageval.cli import main
 from pytest_rageval.core.errors import CallableError
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.models import rate_limits
-from tests.integration.test_reports import on_a_terminal
+from tests.integration.conftest import on_a_terminal
 from tests.llm_server import Fault, clerk
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_terminal_shows_what_is_waited_for(project, llm):
     _use(project, llm)
     llm.model = lambda _: BUSY
     project.test(GATE.format("test_a"))
-    shown = on_a_terminal(project, "--rageval=patience=8", status=1)
+    shown = on_a_terminal(project.path, *project.arguments, "--rageval=patience=8", status=1)
     print(repr(shown))
     assert re.search(
         r"rageval: waiting for http://127\.0\.0\.1:\d+/v1 \(4 requests, \d of at most 8 s\)", shown
@@ -204,10 +204,9 @@ def test_a_retriever_that_blocks_is_ended_by_a_thread(project, kind):
 
 def test_a_generator_that_blocks_is_ended_too(project):
     _blocking(project, BLOCKS["async def"].replace("search(query, k)", "answer(question, passages)"))
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace("rageval_retriever(): return search", "rageval_generator(): return answer")
-        + "@pytest.fixture(scope='session')\n"
+    project.change("rageval_retriever(): return search", "rageval_generator(): return answer")
+    project.add(
+        "@pytest.fixture(scope='session')\n"
         "def rageval_retriever(): return lambda query, k: ['Of all things, item-1 has the code c1x.']\n"
     )
     project.test(GATE.format("test_gate") + "def test_other(): pass\n")
@@ -254,10 +253,9 @@ def rageval_client(): return complete
 
 
 def _disturb(project, kind, part):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
     places = {"retriever": "pass", "client": "pass"}
     places[part] = f"await disturb({'query' if part == 'retriever' else 'str(messages)'})"
-    project.pytester.makeconftest(source + DISTURBED.format(code=DISTURBANCES[kind], **places))
+    project.add(DISTURBED.format(code=DISTURBANCES[kind], **places))
     project.ini(rageval_model="m1")
     project.test(
         "".join(
@@ -349,7 +347,7 @@ def test_a_forked_child_gets_an_error(project, llm, fork, call):
 def test_a_patched_process_gets_an_error(project, library, patch):
     """If gevent or eventlet has replaced threads by greenlets, the event loop's thread cannot work: it is an error."""
     pytest.importorskip(library)
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.9")
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(f"{patch}\n{source}")
     result = _ends(project, "-W", "ignore")
@@ -423,5 +421,5 @@ def test_a_test_under_trio_asks_as_others_do(project, llm):
     project.test(TRIO)
     result = _ends(project, "--rageval-report=out.json")
     result.assert_outcomes(passed=2)
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     assert report["llm"]["live"] >= 60

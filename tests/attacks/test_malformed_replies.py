@@ -5,7 +5,6 @@ of a verdict. Promise: only the example of this reply is unscored, with a readab
 the run are scored. Malformed metadata of a reply (usage, the model's name) does not make the reply unscored.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -182,7 +181,7 @@ def outcomes(project: Any, *arguments: str) -> dict[str, tuple[float | None, str
     )
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
     assert "RecursionError" not in result.stdout.str() + result.stderr.str()
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     (score,) = report["tests"][0]["scores"]
     return {example["id"]: (example["score"], example["unscored"]) for example in score["examples"]}
 
@@ -202,7 +201,7 @@ def run_all(
     llm.model = model
     project.use(llm)
     project.evalset(2 * len(replies), answers=["fine"])
-    project.test('@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("answer.em@1 min=0.9")
     return outcomes(project)
 
 
@@ -301,7 +300,7 @@ def test_a_grade_in_another_spelling_is_paid_once(project, llm):
     llm.model = model
     project.use(llm)
     project.evalset(len(SPELLINGS))
-    project.test('@pytest.mark.rageval_threshold("judged.correctness@1", min=1)\ndef test_gate(): pass\n')
+    project.gate("judged.correctness@1 min=1")
     scored = {f"q{number + 1}": (4.0, None) for number in range(len(SPELLINGS))}
     assert outcomes(project) == scored
     assert len(llm.requests) == 2 * len(SPELLINGS)

@@ -33,8 +33,7 @@ def gated(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def _add(project: Project, text: str) -> None:
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + text)
+    project.add(text)
 
 
 def _ini(project: Project, line: str) -> None:

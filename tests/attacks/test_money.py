@@ -392,7 +392,7 @@ def test_a_repaired_server_is_asked_again(project, llm, body):
         project.run(*options).assert_outcomes(passed=1)
         assert len(llm.requests) == sent
     project.run(*options, "--rageval-replay", "--rageval-report=report.json").assert_outcomes(passed=1)
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     unscored = [example["unscored"] for example in report["tests"][0]["scores"][0]["examples"]]
     assert [bool(reason) for reason in unscored] == [False, False, True, False]
     assert unscored[2].startswith("the generator's reply is empty")
@@ -417,7 +417,7 @@ def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
     shutil.rmtree(project.path / ".rageval_cache")
     result = project.run(*options, "--rageval-replay", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     (score,) = report["tests"][0]["scores"]
     assert [example["unscored"] for example in score["examples"]] == [
         None,

@@ -153,12 +153,11 @@ def test_a_test_that_skips_itself_before_it_asks_is_planned(project, llm):
 
 
 def test_a_plan_continues_after_an_answer_of_the_users_own_generator(project, llm):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     own = (
         "\n@pytest.fixture(scope='session')\ndef rageval_generator():\n"
         "    def generate(question, passages): return passages[0].text.split()[-1].rstrip('.')\n    return generate\n"
     )
-    project.pytester.makeconftest(conftest + own)
+    project.add(own)
     body = (
         "    assert 'c1x' in rageval.answer('What is the code of item-1?', 1)\n"
         "    rageval.score('answer.correct@1', comparator='judge')\n"
@@ -172,13 +171,12 @@ def test_a_plan_continues_after_an_answer_of_the_users_own_generator(project, ll
 
 def test_a_plan_continues_after_a_ranking_that_depends_on_a_model(project, llm):
     """A plan does not know the ranking of a HyDE retriever, and continues as if it contained every document."""
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     hyde = (
         "\n@pytest.fixture(scope='session')\ndef rageval_retriever(rageval_llm):\n"
         "    from pytest_rageval import HyDERetriever\n"
         "    return HyDERetriever(lambda query, k: search('What is the code of item-2?', k), rageval_llm)\n"
     )
-    project.pytester.makeconftest(conftest + hyde)
+    project.add(hyde)
     project.use(llm)
     project.test(
         "def test_own(rageval):\n    found = rageval.retrieve('What is the code of item-1?', 1)\n"

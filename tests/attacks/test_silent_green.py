@@ -58,16 +58,14 @@ def rageval_retriever():
 
 def _fail(project, n, how="raise ConnectionError('the index is down')"):
     """Make the retriever fail at n questions, after it has answered other questions."""
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest + FAILING.format(n=n, how=how))
+    project.add(FAILING.format(n=n, how=how))
 
 
 @pytest.fixture
 def hundred(project):
     """A project of 100 questions; the retriever finds the documents of all of them."""
     project.evalset(100)
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest.replace("range(1, 21)", "range(1, 101)"))
+    project.change("range(1, 21)", "range(1, 101)")
     return project
 
 
@@ -173,7 +171,7 @@ def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
     llm.model = lambda prompt: (
         "perhaps" if "item-7?" in prompt and "Answer to check" in prompt else previous_model(prompt)
     )
-    hundred.test('@pytest.mark.rageval_threshold("answer.correct@1", min=1.0)\ndef test_gate(): pass\n')
+    hundred.gate("answer.correct@1 min=1.0")
     result = hundred.run(*quiet)
     result.assert_outcomes(passed=1)
     warning = (
@@ -271,7 +269,7 @@ def test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error(hundred
 def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
     """Attack: 10 of 100 questions are lost, and their replies cannot be read: "drop 0.000"."""
     hundred.use(llm)
-    hundred.test('@pytest.mark.rageval_threshold("answer.correct@1", max_drop=0.02)\ndef test_gate(): pass\n')
+    hundred.gate("answer.correct@1 max_drop=0.02")
     hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
     previous_model = llm.model
     items = tuple(f"item-{n}?" for n in range(1, 11))
@@ -367,8 +365,7 @@ def test_a_judge_that_only_says_yes_while_all_rankings_changed_is_reported(hundr
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*never anything else*")
     hundred.lose(*range(1, 101))
-    conftest = (hundred.path / "conftest.py").read_text(encoding="utf-8")
-    hundred.pytester.makeconftest(conftest + "\nCORPUS['doc-0'] = 'Of nothing.'\n")
+    hundred.add("CORPUS['doc-0'] = 'Of nothing.'")
     result = hundred.run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["warning: *: the judge said yes 100 times and never anything else, *"])
@@ -427,11 +424,10 @@ def test_a_mistyped_mark_is_an_error_among_workers(project):
 
 def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
     project.test("def test_gate(): pass\n")
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     adds = (
         "\ndef pytest_collection_modifyitems(items):\n    items[0].add_marker(pytest.mark.rageval_treshold)\n"
     )
-    project.pytester.makeconftest(conftest + adds)
+    project.add(adds)
     result = project.run("-W", "default")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*Did you mean rageval_threshold*"])
@@ -524,8 +520,7 @@ def test_no_part_of_the_plugin_has_a_name_to_switch_it_off_by(project, monkeypat
     project.test(GATE.format(bounds="min=0.9, max_drop=0.02"))
     assert project.run(UPDATE).ret == 0
     project.lose(1, 2, 3, 4)
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest + LISTS_NAMES)
+    project.add(LISTS_NAMES)
     run = project.run_process if "-n2" in arguments else project.run
     assert run(*arguments).ret == pytest.ExitCode.TESTS_FAILED
     rows = [line.split(" ") for line in (project.path / "names.txt").read_text(encoding="utf-8").splitlines()]

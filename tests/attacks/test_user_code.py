@@ -4,7 +4,6 @@ One failed question is unscored, with the line of the code; too many are an erro
 is reported after the first few.
 """
 
-import json
 from fnmatch import fnmatch
 
 import pytest
@@ -59,7 +58,7 @@ def _gate(spec, minimum=0.0, **words):
 
 def _score(project, *arguments):
     result = project.run("--rageval-report=out.json", *arguments)
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     (score,) = report["tests"][0]["scores"]
     return result, score
 
@@ -132,9 +131,8 @@ def test_a_bound_warns_of_what_a_judge_failed_at(project):
 @pytest.mark.parametrize("part", ["comparator", "measure"])
 def test_what_a_plugin_added_costs_one_question_too(project, part):
     _write(project, JUDGE.format(body="pass"))
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        f"{source}\nclass Strict:\n"
+    project.add(
+        f"class Strict:\n"
         f"    async def compare(self, question, references, prediction): {RAISES}; return True\n"
         "def measure(prediction, references): return 1 / (prediction != 'c7x')\n"
         "def pytest_rageval_register(registry):\n"
@@ -233,10 +231,7 @@ def test_a_test_that_asks_one_question_gets_the_error(project):
 
 def test_two_scores_call_a_failing_generator_once_for_a_question(project):
     _write(project, GENERATOR.format(kind="", body=RAISES))
-    project.test(
-        '@pytest.mark.rageval_threshold("answer.em@1", min=0.0)\n'
-        '@pytest.mark.rageval_threshold("answer.f1@1", min=0.0)\ndef test_gate(): pass\n'
-    )
+    project.gate("answer.em@1 min=0.0", "answer.f1@1 min=0.0")
     project.run().assert_outcomes(passed=1)
     assert len(_asked(project)) == N
 
@@ -322,12 +317,11 @@ PROBLEMS = {
 
 def test_no_value_of_a_retriever_is_too_large_or_too_hostile_for_a_report(project):
     """Each kind of value is an error of its own that names the limit or the exception, or is read as usual."""
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(f"{source}\n{HOSTILE}")
-    project.test('@pytest.mark.rageval_threshold("recall@2", min=0.0)\ndef test_gate(): pass\n')
+    project.add(HOSTILE)
+    project.gate("recall@2 min=0.0")
     result = project.run("--rageval-report=out.json", "-q")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    tests = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
+    tests = project.read("out.json")["tests"]
     messages = {test["nodeid"].partition("[")[2].rstrip("]"): test.get("message", "") for test in tests}
     assert len(messages) == 23
     for kind, message in messages.items():
@@ -338,9 +332,8 @@ def test_no_value_of_a_retriever_is_too_large_or_too_hostile_for_a_report(projec
 
 
 def test_hostile_passages_and_answers_reach_no_report(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        f"{source}\n{HOSTILE.partition('KINDS =')[0]}"
+    project.add(
+        f"{HOSTILE.partition('KINDS =')[0]}"
         "def find(query, k):\n"
         '    return [{**search(query, 1)[0], "metadata": {"a": hostile(*COMPARED)()}}]\n'
         "@pytest.fixture(scope='session')\n"
@@ -353,12 +346,12 @@ def test_hostile_passages_and_answers_reach_no_report(project):
         "        return hostile(*COMPARED, base=str)(passages[0].text.split()[-1].rstrip('.'))\n"
         "    return answer\n"
     )
-    project.test('@pytest.mark.rageval_threshold("answer.em@1", min=1.0)\ndef test_gate(): pass\n')
+    project.gate("answer.em@1 min=1.0")
     result = project.run(
         "--rageval=max_unscored=0.5", "--rageval-report=out.json", "--rageval-report=out.html"
     )
     result.assert_outcomes(passed=1)
-    (score,) = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"][0]["scores"]
+    (score,) = project.read("out.json")["tests"][0]["scores"]
     reasons = [example["unscored"] for example in score["examples"]]
     assert reasons[0] == "rageval_generator returned an answer of 2,000,000 characters"
     assert reasons[1].startswith(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.pages import ROOT, Page
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))  # `test_pictures.py` runs the README
 
 LONG = {
     "docs/explanation/deviations.md",
@@ -52,30 +52,11 @@ def test_a_page_does_what_it_says(path, tmp_path):
 @pytest.mark.long
 def test_the_tutorial_works_from_an_empty_folder(tmp_path):
     """The tutorial runs in a new virtual environment, with its install commands and this version of the package."""
-    reach = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--dest",
-        tmp_path / "reach",
-        "pluggy",
-    ]
+    pip = (sys.executable, "-m", "pip")
+    reach = (*pip, "download", "--quiet", "--no-deps", "--dest", tmp_path / "reach", "pluggy")
     if subprocess.run(reach, check=False, capture_output=True).returncode:
         pytest.skip("no package index can be reached")
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--wheel-dir",
-        tmp_path / "wheels",
-        ROOT,
-    ]
+    build = (*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path / "wheels", ROOT)
     subprocess.run(build, check=True, capture_output=True)
     (tmp_path / "reader").mkdir()
     page = Page(ROOT / "docs" / "tutorial.md", tmp_path / "reader", installed=True)

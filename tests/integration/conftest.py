@@ -1,7 +1,13 @@
 """`Project`: a small project of a user, and runs of pytest in it."""
 
+import contextlib
 import json
+import os
+import struct
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,8 +68,29 @@ class Project:
     def lose(self, *numbers: int) -> None:
         """Delete the passages of these items from the retriever's corpus."""
         lost = ", ".join(f'"doc-{n}"' for n in numbers)
-        source = (self.path / "conftest.py").read_text(encoding="utf-8")
-        self.pytester.makeconftest(source + f"\nfor name in [{lost}]:\n    del CORPUS[name]\n")
+        self.add(f"for name in [{lost}]:\n    del CORPUS[name]")
+
+    def add(self, source: str) -> None:
+        """Append to the conftest."""
+        path = self.path / "conftest.py"
+        path.write_text(f"{path.read_text(encoding='utf-8')}\n{source}\n", encoding="utf-8")
+
+    def change(self, old: str, new: str) -> None:
+        """Replace a text of the conftest, which has to be there."""
+        path = self.path / "conftest.py"
+        source = path.read_text(encoding="utf-8")
+        assert old in source
+        path.write_text(source.replace(old, new), encoding="utf-8")
+
+    def gate(self, *thresholds: str) -> None:
+        """Write a test `test_gate` with thresholds, each written as `recall@1 max_drop=0.02`."""
+        marks = (threshold.partition(" ") for threshold in thresholds)
+        lines = (f'@pytest.mark.rageval_threshold("{spec}", {bounds})\n' for spec, _, bounds in marks)
+        self.test(f"{''.join(lines)}def test_gate(): pass\n")
+
+    def read(self, name: str = "report.json") -> Any:
+        """Return what a JSON file says, by default that of a report."""
+        return json.loads((self.path / name).read_text(encoding="utf-8"))
 
     def test(self, body: str, name: str = "test_it") -> None:
         """Write a test module that is marked with the eval set."""
@@ -90,6 +117,30 @@ class Project:
 
     def run_process(self, *arguments: str) -> pytest.RunResult:
         return self.pytester.runpytest_subprocess(*self.arguments, *arguments)
+
+
+def on_a_terminal(folder: Path, *arguments: str, columns: int = 0, status: int = 0) -> str:
+    """Run pytest on a pseudo terminal, check its exit status, and return its output."""
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "TERM": "xterm-256color"}
+    if columns:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        environ = {name: value for name, value in environ.items() if name not in {"COLUMNS", "NO_COLOR"}}
+    command = [sys.executable, "-m", "pytest", *arguments]
+    process = subprocess.Popen(command, cwd=folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    written = b""
+    # Linux reports the end of a terminal as an error.
+    with contextlib.suppress(OSError):
+        while chunk := os.read(ours, 2**16):
+            written += chunk
+    os.close(ours)
+    assert process.wait() == status, written.decode()
+    return written.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture

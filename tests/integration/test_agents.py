@@ -101,7 +101,7 @@ def test_values(rageval):
 
 def test_a_failure_shows_the_steps(questions):
     questions.pytester.makeconftest(AGENT + SYNC)
-    questions.test('@pytest.mark.rageval_threshold("full_recall@5", min=0.9)\ndef test_gate():\n    pass\n')
+    questions.gate("full_recall@5 min=0.9")
     result = questions.run("-vv", "--rageval-report=report.json", "--rageval-report=report.html")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -114,7 +114,7 @@ def test_a_failure_shows_the_steps(questions):
             "*step 2 * where: (nothing)",
         ]
     )
-    report = json.loads((questions.path / "report.json").read_text(encoding="utf-8"))
+    report = questions.read()
     listed = report["tests"][0]["scores"][0]["questions"]["listed"]
     assert listed[0]["steps"][0] == {"query": "who", "retrieved": ['"Ann 2 lives upstairs."']}
     assert "steps" not in listed[-1]
@@ -182,7 +182,7 @@ def test_what_cannot_be_read_is_named(questions, returned, message):
     questions.pytester.makeconftest(
         f"{AGENT}\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n    return lambda query, k: {returned}\n"
     )
-    questions.test('@pytest.mark.rageval_threshold("recall@5", min=0)\ndef test_gate():\n    pass\n')
+    questions.gate("recall@5 min=0")
     result = questions.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"rageval_retriever {message}"])

@@ -28,7 +28,7 @@ def rageval_retriever():
 
 
 def _file(project):
-    return json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
+    return project.read("rageval_baseline.json")
 
 
 def _lose(project, number):
@@ -105,7 +105,7 @@ def test_an_anchor_has_the_commit_that_it_was_pinned_at(hundred):
     _lose(hundred, 1)
     result = hundred.run("--rageval-report=report.json")
     result.stdout.fnmatch_lines([f"    recall@1: anchor 1.000 (pinned at {commit[:7]}), drop 0.010 *"])
-    report = json.loads((hundred.path / "report.json").read_text(encoding="utf-8"))
+    report = hundred.read()
     (score,) = report["tests"][0]["scores"]
     assert score["threshold"]["max_total_drop"] == 0.05
     assert score["threshold"]["alpha"] == 0.05
@@ -233,7 +233,7 @@ def test_tests_with_a_total_drop_share_the_level_too(hundred):
     )
     hundred.run(UPDATE, PIN)
     hundred.run("--rageval-report=report.json").assert_outcomes(passed=3)
-    tests = json.loads((hundred.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    tests = hundred.read()["tests"]
     gate, own, total = (test["scores"][0] for test in tests)
     assert (gate["baseline"]["alpha"], "anchor" in gate) == (0.0125, False)
     assert (total["anchor"]["alpha"], total["baseline"]["alpha"]) == (0.025 / 8, 0.0125)

@@ -1,7 +1,5 @@
 """`rageval.agreement()`: the table of annotators that a run prints and reports."""
 
-import json
-
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -23,7 +21,7 @@ def test_annotators(rageval):
 
 def test_the_table_is_shown_and_reported(project):
     project.lose(1, 3)
-    project.pytester.makeconftest((project.path / "conftest.py").read_text() + CONFTEST)
+    project.add(CONFTEST)
     project.test(TEST)
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=1)
@@ -39,7 +37,7 @@ def test_the_table_is_shown_and_reported(project):
             "    no relevance mrr, relevance p: * no model as judge.",
         ]
     )
-    table = json.loads((project.path / "report.json").read_text())["tests"][0]["agreement"][0]
+    table = project.read()["tests"][0]["agreement"][0]
     assert table["rows"][0] == {"annotator": "erag", "measure": "p", "k": 1, "tau": 1.0, "rho": 1.0, "n": 4}
     assert {row["annotator"] for row in table["missing"]} == {"relevance"}
 
@@ -63,9 +61,8 @@ def test_generators_are_side_by_side(project):
     project.lose(1, 3)
     first = "return lambda question, passages: next(iter(passages)).text.split()[-1].rstrip('.')"
     last = "return lambda question, passages: list(passages)[-1].text.split()[-1].rstrip('.')"
-    project.pytester.makeconftest(
-        (project.path / "conftest.py").read_text()
-        + "\n@pytest.fixture(scope='session', params=['first', 'last'])\ndef rageval_generator(request):\n"
+    project.add(
+        "@pytest.fixture(scope='session', params=['first', 'last'])\ndef rageval_generator(request):\n"
         f"    if request.param == 'first':\n        {first}\n    {last}\n"
     )
     project.test(

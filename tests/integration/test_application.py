@@ -119,7 +119,7 @@ def test_an_application_of_which_no_search_is_seen_is_an_error(
     code = CONFTEST.replace('STORE, "similarity_search"', captured).replace("STORE, ASK", "OTHER, STORE, ASK")
     project.makeconftest(code.replace("= Store(), [", "= Store(), Store(), ["))
     project.makepyfile(TEST.replace('"recall@1", min=0.9', '"recall@1", max_drop=0.1'))
-    result = project.runpytest("-q")
+    result = project.runpytest(*WITHOUT, "-q")
     result.assert_outcomes(errors=1)
     lines = " ".join(result.stdout.str().split())
     assert "ask answered 6 questions, and no search was seen" in lines
@@ -143,5 +143,5 @@ def test_small_talk_needs_no_search(project: pytest.Pytester) -> None:
         def test_it():
             pass
     """)
-    result = project.runpytest("-q")
+    result = project.runpytest(*WITHOUT, "-q")
     assert result.ret == 0, result.stdout.str()

@@ -1,6 +1,5 @@
 """The arena scores: two systems compared with the references by a judge, and their ratings."""
 
-import json
 import re
 from math import log10
 
@@ -61,13 +60,12 @@ def arena(project, llm):
 
 
 def _scores(project) -> tuple[dict[str, list[dict]], list[dict]]:
-    report = json.loads((project.path / "report.json").read_text())
+    report = project.read()
     return {test["nodeid"].partition("[")[2]: test["scores"] for test in report["tests"]}, report["ratings"]
 
 
 def test_systems_are_scored_and_rated(arena):
-    source = (arena.path / "conftest.py").read_text(encoding="utf-8")
-    arena.pytester.makeconftest(source + SYSTEMS)
+    arena.add(SYSTEMS)
     arena.test(GATE)
     result = arena.run("--rageval=both_orders=true", "--rageval-report=report.json")
     result.assert_outcomes(passed=2)
@@ -193,8 +191,8 @@ def test_battles_are_planned(arena, llm, options, max_requests):
 
 
 def test_rules_do_not_prefer(project):
-    project.pytester.makeconftest(
-        (project.path / "conftest.py").read_text(encoding="utf-8") + "\n@pytest.fixture(scope='session')\n"
+    project.add(
+        "@pytest.fixture(scope='session')\n"
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
     )
     project.evalset(4, reference="That is a long story.")
@@ -222,8 +220,7 @@ def rageval_retriever(request):
 @pytest.fixture
 def three(arena):
     """Three systems and a judge for all of them; the third system finds the passages of the even ones of six items."""
-    source = (arena.path / "conftest.py").read_text(encoding="utf-8")
-    arena.pytester.makeconftest(source + THREE)
+    arena.add(THREE)
     arena.evalset(6, reference="That is a long story.")
     arena.test(GATE)
     return arena
@@ -341,8 +338,7 @@ def test_battles_come_in_batches(project):
     with BatchServer() as server:
         server.model = Arena()
         project.use(server)
-        source = (project.path / "conftest.py").read_text(encoding="utf-8")
-        project.pytester.makeconftest(source + THREE)
+        project.add(THREE)
         project.evalset(6, reference="That is a long story.")
         project.test(GATE)
         options = (

@@ -1,7 +1,5 @@
 """Bad input is a clear error with a remedy and without frames of pytest_rageval; other tests are not affected."""
 
-import json
-
 import pytest
 
 from tests.llm_server import Fault, clerk
@@ -137,11 +135,8 @@ def test_one_bound_of_a_score_twice_is_an_error(project, first, second, is_error
 
 def test_a_long_list_of_fields_is_cut(project):
     """A message about a document names its first fields."""
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     fields = '**{f"field_{n}": n for n in range(90)}'
-    project.pytester.makeconftest(
-        conftest.replace('"text": CORPUS[name]}', f'"text": CORPUS[name], {fields}}}')
-    )
+    project.change('"text": CORPUS[name]}', f'"text": CORPUS[name], {fields}}}')
     project.test(GATE.format(spec="recall@2"))
     result = project.run("--rageval=document_id=nothing")
     errors_with(result, "*it has id, field_0, field_1, *, field_10, ….")
@@ -207,11 +202,8 @@ def test_a_retriever_that_returns_nonsense_or_raises_is_named(project, body, mes
 @pytest.mark.parametrize("reason", ["raised IndexError: list index out of range", "returned NoneType"])
 def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, reason):
     project.evalset(20)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
     fails = "return None" if "None" in reason else "return [][0]"
-    project.pytester.makeconftest(
-        source.replace("    wanted =", f"    if 'item-7?' in query: {fails}\n    wanted =")
-    )
+    project.change("    wanted =", f"    if 'item-7?' in query: {fails}\n    wanted =")
     project.test(GATE.format(spec="recall@2").replace("min=0.1", "min=0.95"))
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=2)
@@ -221,7 +213,7 @@ def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, reas
             "    recall@2: 1 question at which the retriever failed",
         ]
     )
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     (score,) = test["scores"]
     assert score["oddities"] == {"failed": 1}
     assert score["examples"][6] == {
@@ -233,10 +225,7 @@ def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, reas
 
 def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project):
     """If more than the allowed share of questions fails, the error names the exception, its line, and an option."""
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace("    wanted =", "    if 'item-2?' in query: return [][0]\n    wanted =")
-    )
+    project.change("    wanted =", "    if 'item-2?' in query: return [][0]\n    wanted =")
     project.test(GATE.format(spec="recall@2"))
     errors_with(
         project.run(),
@@ -275,14 +264,11 @@ def test_a_retriever_that_is_no_callable_is_named(project):
 
 @pytest.mark.parametrize("fixture", ["retriever", "generator", "judge", "executor"])
 def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(project, fixture):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        f"{source}\n@pytest.fixture(scope='session')\ndef rageval_{fixture}():\n    return [1]\n"
-    )
+    project.add(f"@pytest.fixture(scope='session')\ndef rageval_{fixture}():\n    return [1]")
     project.test(GATE.format(spec="recall@1"))
     run = project.run("--rageval-report=report.json", "--rageval-report=report.html")
     run.assert_outcomes(passed=1, errors=1)
-    (entry,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (entry,) = project.read()["tests"]
     (score,) = entry["scores"]
     assert (entry["outcome"], score["verdict"], score["examples"]) == ("error", "error", [])
     assert score["reason"].startswith(f"rageval_{fixture} is list")
@@ -323,9 +309,8 @@ def test_a_fixture_or_function_of_another_form_is_named(project, fixture, messag
 
 
 def test_a_generator_with_the_passages_first_is_named(project):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        f"{conftest}\n@pytest.fixture(scope='session')\ndef rageval_generator():\n"
+    project.add(
+        "@pytest.fixture(scope='session')\ndef rageval_generator():\n"
         "    return lambda passages, question: 'no'\n"
     )
     project.test(GATE.format(spec="answer.em@1"))
@@ -367,10 +352,7 @@ def test_a_question_is_one_text(project, call):
 
 def test_a_judge_without_its_method_is_named(project, llm):
     project.use(llm)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source + '\n@pytest.fixture(scope="session")\ndef rageval_judge():\n    return object()\n'
-    )
+    project.add('@pytest.fixture(scope="session")\ndef rageval_judge():\n    return object()')
     project.test(GATE.format(spec="llm_reteval@1"))
     errors_with(
         project.run(),
@@ -436,7 +418,7 @@ def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
         return clerk(prompt)
 
     llm.model = dies
-    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(): pass\n')
+    project.gate("llm_reteval@1 min=0.1")
     project.run("--rageval=concurrency=1").assert_outcomes(errors=1)
     first = len(llm.requests)
     llm.model = clerk
@@ -465,7 +447,7 @@ def rageval_retriever():
         "def test_made(): BM25Retriever([])\n"
         "def test_read(): TrecRun('nowhere.run', [])\n"
     )
-    result = project.run_process()
+    result = project.run()
     result.assert_outcomes(errors=1, failed=2)
     result.stdout.fnmatch_lines(
         [

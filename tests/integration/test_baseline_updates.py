@@ -1,7 +1,5 @@
 """`--rageval-update-baseline`: which entries are written, kept and dropped."""
 
-import json
-
 import pytest
 
 from pytest_rageval.gate.baseline import Baseline
@@ -169,19 +167,9 @@ def test_an_update_passes_whatever_the_baseline_says(project):
     project.run().assert_outcomes(failed=1)
     result = project.run(UPDATE, "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     assert (test["scores"][0]["reason"], test["scores"][0]["baseline"]) == ("0.333 is the new baseline", None)
     project.run().assert_outcomes(passed=1)
-
-
-def test_the_ini_file_cannot_switch_the_gate_off(project):
-    project.ini(rageval_update_baseline="true")
-    project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n')
-    result = project.run("-W", "ignore")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    problem = "rageval_update_baseline in pytest's configuration: it is an option of the command line alone"
-    result.stderr.fnmatch_lines([f"ERROR: {problem}: --rageval-update-baseline."])
-    assert not (project.path / "rageval_baseline.json").exists()
 
 
 def test_an_update_says_what_it_lowers_and_raises(project):
@@ -201,10 +189,10 @@ def test_an_update_says_what_it_lowers_and_raises(project):
 @pytest.mark.parametrize("arguments", [(), ("-q",)])
 def test_an_update_that_writes_nothing_says_why(project, arguments):
     path = project.path / "rageval_baseline.json"
-    project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.1)\ndef test_gate(): pass\n')
+    project.gate("recall@1 max_drop=0.1")
     project.run(UPDATE)
     before = path.read_bytes()
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.1")
     result = project.run(UPDATE, *arguments)
     why = "no test that ran has a threshold with max_drop"
     result.stdout.fnmatch_lines([f"baseline: nothing to write, {why}; *rageval_baseline.json is as before"])

@@ -80,7 +80,7 @@ def test_tests_that_get_the_fixture_by_name_are_batched(suite: Project, server: 
 
 def _scores(project: Project, *arguments: str) -> tuple[pytest.RunResult, Any]:
     run = project.run("--rageval-report=report.json", *arguments)
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     return run, [test["scores"] for test in report["tests"]]
 
 
@@ -150,9 +150,7 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
         options = ("--rageval=prices=prices.toml", f"--rageval-shard={index}/2")
         suite.run_process("--rageval-batch", *options, f"--rageval-report={name}")
     assert merge(suite, *names, "--report=merged.json", "--report=merged.md") == 0
-    reports = [
-        json.loads((suite.path / name).read_text(encoding="utf-8")) for name in (*names, "merged.json")
-    ]
+    reports = [suite.read(name) for name in (*names, "merged.json")]
     first, second, merged = (report["llm"] for report in reports)
     check(suite.path / "merged.json")
     assert merged["batches"].pop("cost_usd") == pytest.approx(len(server.asked) * (10 * 2 + 2 * 4) / 1e6)
@@ -168,7 +166,7 @@ def test_the_reports_say_what_batches_cost(suite: Project, server: BatchServer) 
         encoding="utf-8"
     )
     suite.run("--rageval-report=later.json")
-    assert "batches" not in json.loads((suite.path / "later.json").read_text(encoding="utf-8"))["llm"]
+    assert "batches" not in suite.read("later.json")["llm"]
 
 
 @pytest.mark.slow
@@ -246,7 +244,7 @@ def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
         return "well, well" if "Rate how correct" in prompt else clerk(prompt)
 
     server.model = model
-    suite.test("@pytest.mark.rageval_threshold('judged.correctness@1', min=1)\ndef test_gate(): pass\n")
+    suite.gate("judged.correctness@1 min=1")
     suite.evalset(2, reference="c1x")
     # The passage of the second question is not found: its answer is an abstention, which is not rated.
     assert _stages(suite, server, 4) == [2, 1, 1, 0]
@@ -265,7 +263,7 @@ def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
         else None
     )
     option = f"--rageval=batch_errors={errors}"
-    suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
+    suite.gate("answer.correct@1 min=0.5")
     for _ in range(4):
         suite.run("--rageval-batch=submit", option)
         suite.run("--rageval-batch=collect", option)
@@ -444,10 +442,9 @@ def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServe
 
     Sync code of the user does not take a missing reply for a failure.
     """
-    conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
-    suite.pytester.makeconftest(conftest + REWRITING)
+    suite.add(REWRITING)
     server.model = lambda prompt: prompt.removeprefix("Repeat: ") if "Repeat" in prompt else clerk(prompt)
-    suite.test("@pytest.mark.rageval_threshold('answer.em@1', min=0.5)\ndef test_gate(): pass\n")
+    suite.gate("answer.em@1 min=0.5")
     assert _stages(suite, server, 3) == [4, 4, 0]
     suite.run().assert_outcomes(passed=1)
     assert not server.live
@@ -455,10 +452,9 @@ def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServe
 
 @pytest.mark.slow
 def test_with_a_judge_of_the_users_all_answers_are_one_stage(suite: Project, server: BatchServer) -> None:
-    conftest = (suite.path / "conftest.py").read_text(encoding="utf-8")
-    suite.pytester.makeconftest(conftest + JUDGE)
+    suite.add(JUDGE)
     suite.evalset(9)
-    suite.test("@pytest.mark.rageval_threshold('answer.correct@1', min=0.5)\ndef test_gate(): pass\n")
+    suite.gate("answer.correct@1 min=0.5")
     assert _stages(suite, server, 2) == [9, 0]
 
 

@@ -70,7 +70,7 @@ def test_a_judge_that_agrees_passes(judged: Project) -> None:
             ),
         ]
     )
-    entry = json.loads((judged.path / "report.json").read_text())["tests"][0]["calibration"][0]
+    entry = judged.read()["tests"][0]["calibration"][0]
     assert entry["agreement"]["kappa"]["value"] == pytest.approx(0.8)
     assert entry["threshold"] == {"min_kappa": 0.75, "min_accuracy": 0.9}
     assert (entry["labels"], entry["scale"], entry["verdict"], entry["people"]) == (
@@ -161,7 +161,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
         ]
     )
     result.stdout.no_fnmatch_line("*answer.em@1: corrected*")
-    correct, em = json.loads((judged.path / "report.json").read_text())["tests"][0]["scores"]
+    correct, em = judged.read()["tests"][0]["scores"]
     expected = prediction_powered_mean([1] * 10 + [0] * 10, [1] * 12 + [0] * 8, [1] * 20)
     assert expected is not None
     assert correct["mean"] == 1
@@ -186,7 +186,7 @@ def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMSer
     planned.stdout.fnmatch_lines(["in total"])
     result = judged.run("--rageval=calibration=labels.jsonl", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    test = json.loads((judged.path / "report.json").read_text())["tests"][0]
+    test = judged.read()["tests"][0]
     assert [("corrected" in entry) for entry in test["scores"]] == [True, True, False, False]
     assert "calibration" not in test
     max_requests = int(re.findall(r"≤ (\d+)", "\n".join(planned.outlines[-8:]))[0])
@@ -238,7 +238,7 @@ def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(
             "*relevance.p@1: corrected for the judge's errors: 0.500 [[]*[]], if the 10 labelled questions are a *"
         ]
     )
-    test = json.loads((judged.path / "report.json").read_text())["tests"][0]
+    test = judged.read()["tests"][0]
     relevance, correct = test["scores"]
     expected = prediction_powered_mean([n % 2 for n in range(1, 11)], [1] * 10, [1] * 10)
     assert expected is not None

@@ -88,12 +88,8 @@ def test_ids_of_documents_may_be_numbers(project, document):
 
 def test_the_retriever_is_called_once_in_every_run(project):
     """The retriever is called once per question in every run: its results are not cached on disk."""
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace(
-            "def search(query, k):",
-            "def search(query, k):\n    with open('asked', 'a') as log: log.write('.')",
-        )
+    project.change(
+        "def search(query, k):", "def search(query, k):\n    with open('asked', 'a') as log: log.write('.')"
     )
     project.test(GATE.format(spec="recall@2") + GATE.format(spec="mrr@2").replace("test_gate", "test_again"))
     project.run().assert_outcomes(passed=2)
@@ -103,9 +99,7 @@ def test_the_retriever_is_called_once_in_every_run(project):
 
 
 def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source + "\n"
+    project.add(
         "@pytest.fixture(scope='session')\n"
         "def rageval_generator():\n"
         "    def answer(question, passages): return ' '.join(map(str, passages)).split()[-1]\n"
@@ -122,9 +116,8 @@ def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
 
 
 def test_a_generator_that_raises_is_named_with_the_place(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source + "\n@pytest.fixture(scope='session')\n"
+    project.add(
+        "@pytest.fixture(scope='session')\n"
         "def rageval_generator():\n"
         "    def answer(question, passages): raise RuntimeError('no more tokens')\n"
         "    return answer\n"
@@ -160,9 +153,8 @@ def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kin
     project.use(llm)
     llm.model = lambda _prompt: "c1x"
     project.evalset(40)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + OWN_JUDGE.format(kind, "item-7?"))
-    project.test('@pytest.mark.rageval_threshold("answer.correct@1", min=0.9)\ndef test_gate():\n    pass\n')
+    project.add(OWN_JUDGE.format(kind, "item-7?"))
+    project.gate("answer.correct@1 min=0.9")
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -179,9 +171,8 @@ def test_a_judge_that_fails_at_the_first_few_ends_the_test_before_the_others_are
     project.use(llm)
     llm.model = lambda _prompt: "c1x"
     project.evalset(40)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + OWN_JUDGE.format(kind, "?"))
-    project.test('@pytest.mark.rageval_threshold("answer.correct@1", min=0.9)\ndef test_gate():\n    pass\n')
+    project.add(OWN_JUDGE.format(kind, "?"))
+    project.gate("answer.correct@1 min=0.9")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -195,7 +186,7 @@ def test_a_judge_may_be_a_function(project, llm):
     judge = "\ndef same({}): return prediction in references\n"
     fixture = "@pytest.fixture(scope='session')\ndef rageval_judge(): return same\n"
     project.use(llm)
-    project.test('@pytest.mark.rageval_threshold("answer.correct@1", max_drop=0.1)\ndef test_gate(): pass\n')
+    project.gate("answer.correct@1 max_drop=0.1")
     project.pytester.makeconftest(f"{source}{judge.format('question, prediction')}{fixture}")
     result = project.run()
     result.assert_outcomes(errors=1)

@@ -1,6 +1,5 @@
 """`--rageval canary=N`: a change of the judge or the generator is not reported as a worse retriever."""
 
-import json
 import re
 
 import pytest
@@ -181,7 +180,7 @@ def test_a_canary_is_not_recorded(project, llm):
 def test_another_served_model_is_named(project, llm):
     llm.served = "m1-2026-01"
     _baseline(project, llm)
-    tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    tests = project.read("rageval_baseline.json")["tests"]
     assert tests["test_it.py::test_gate"]["served"] == {"m1": ["m1-2026-01"]}
     project.run("--rageval-report=report.json").stdout.no_fnmatch_line("*was served as*")
     assert _report(project)["served"] == {"m1": ["m1-2026-01"]}
@@ -201,7 +200,7 @@ def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
     judged = ASKING.replace("answer.em", "answer.correct").replace("test_gate", "test_a_judge")
     project.test(judged + ASKING)
     project.run(UPDATE, "--rageval-judge-model=m2").assert_outcomes(passed=2)
-    tests = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    tests = project.read("rageval_baseline.json")["tests"]
     assert {name.partition("::")[2]: sorted(entry["served"]) for name, entry in tests.items()} == {
         "test_a_judge": ["m1", "m2"],
         "test_gate": ["m1"],

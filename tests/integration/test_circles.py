@@ -1,7 +1,5 @@
 """If the retriever uses the same model as the judge, the run prints a remark once; otherwise it prints none."""
 
-import json
-
 import pytest
 
 CIRCLE = "the retriever calls {}, which also judges: verdicts on what its own model found may be inflated"
@@ -45,13 +43,12 @@ def rageval_retriever(rageval_llm):
 
 def remarks(project, code, spec="answer.correct@1", **ini):
     """Run a test of this score, and return the remarks of the report, which the summary prints too."""
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + code)
+    project.add(code)
     project.ini(**{"rageval_model": "m1", **ini})
     project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")
     result = project.run("--rageval-report=r.json")
     result.assert_outcomes(passed=1)
-    counts = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["llm"]["remarks"]
+    counts = project.read("r.json")["llm"]["remarks"]
     for remark, count in counts.items():
         assert result.outlines.count(f"{count} × {remark}") == 1
     return counts
@@ -122,11 +119,10 @@ def test_a_run_that_stops_early_warns_too(project, llm):
     """A run with early_stop prints the remark too: it sends requests to the judge for changed rankings."""
     project.use(llm)
     project.ini(rageval_model="m1")
-    project.test("@pytest.mark.rageval_threshold('answer.correct@1', max_drop=0.5)\ndef test_gate(): pass\n")
+    project.gate("answer.correct@1 max_drop=0.5")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
     elsewhere = RETRIEVER.format(words="", ask=ASKS).replace("search(query, k)", "search('item-1?', k)")
-    project.pytester.makeconftest(source + elsewhere)
+    project.add(elsewhere)
     result = project.run("--rageval=early_stop=true")
     result.stdout.fnmatch_lines([f"*{CIRCLE.format('m1')}*"])
 
@@ -140,8 +136,7 @@ def test_a_judged_retriever_is_not_blamed_for_another(project, llm):
 def rageval_retriever(request, asking):
     return asking if "recall" in request.node.name else search
 """
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + asks + choice)
+    project.add(asks + choice)
     marked = "@pytest.mark.rageval_threshold('{}@1', min=0)\ndef test_{}(): pass\n"
     project.test(marked.format("recall", "recall") + marked.format("answer.correct", "answer"))
     result = project.run()

@@ -54,7 +54,7 @@ def test_a_failure_shows_the_context_of_a_question(project):
     history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]
     _write(project, *({**record, "history": history, "gold": [{"id": "no"}]} for record in TENANTS))
     project.pytester.makeconftest(FILTERED)
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate():\n    pass\n')
+    project.gate("recall@1 min=0.9")
     result = project.run("--rageval-report=report.json", "--rageval-report=report.html", "-vv")
     result.stdout.fnmatch_lines(
         [
@@ -63,7 +63,7 @@ def test_a_failure_shows_the_context_of_a_question(project):
             '*filters * {"tenant": "b"}',
         ]
     )
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     listed = report["tests"][0]["scores"][0]["questions"]["listed"]
     assert listed[2]["filters"] == {"tenant": "b"}
     assert listed[2]["history"] == ["User: Hello", "Assistant: Hello!"]
@@ -72,7 +72,7 @@ def test_a_failure_shows_the_context_of_a_question(project):
 
 def test_filters_that_the_retriever_does_not_take_end_the_test(project):
     _write(project, *TENANTS)
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.0)\ndef test_gate():\n    pass\n')
+    project.gate("recall@1 min=0.0")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -90,13 +90,13 @@ def test_a_changed_filter_or_history_is_another_question_for_the_baseline(projec
     records = [{**record, "metadata": {"batch": 1}, "history": history} for record in TENANTS]
     _write(project, *records)
     project.pytester.makeconftest(FILTERED)
-    project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.0)\ndef test_gate():\n    pass\n')
+    project.gate("recall@1 max_drop=0.0")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
 
     def left_out(*changed: dict) -> int:
         _write(project, *changed)
         project.run("--rageval-report=report.json")
-        report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+        report = project.read()
         return report["tests"][0]["scores"][0]["baseline"]["left_out"]
 
     assert left_out(*records) == 0
@@ -118,10 +118,7 @@ def test_a_conversation_is_in_the_prompts_and_separates_two_equal_questions(proj
         "import pytest\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n"
         "    return lambda query, k: ['We ship to Oslo.']\n"
     )
-    project.test(
-        "@pytest.mark.rageval_threshold('answer.abstained@1', min=0.0)\n"
-        "@pytest.mark.rageval_threshold('relevance.hit@1', min=0.0)\ndef test_gate():\n    pass\n"
-    )
+    project.gate("answer.abstained@1 min=0.0", "relevance.hit@1 min=0.0")
     result = project.run("-v")
     prompts = [request["messages"][0]["content"] for request in llm.requests]
     shown = [prompt for prompt in prompts if "User: Do you ship?\nAssistant: Yes, to Norway." in prompt]

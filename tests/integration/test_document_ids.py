@@ -63,7 +63,7 @@ def test_documents_without_any_id_are_searched_for_the_gold_ids_too(sources):
 def test_a_retriever_that_finds_nothing_scores_0(sources):
     """If no field has the gold ids, the score is 0 and the test fails as usual."""
     sources.pytester.makeconftest(SOURCES.replace('"source": f"doc-{n}"', '"source": f"other-{n}"'))
-    sources.test('@pytest.mark.rageval_threshold("recall@3", min=0.9)\ndef test_gate(): pass\n')
+    sources.gate("recall@3 min=0.9")
     result = sources.run()
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*rageval_document_id*")
@@ -93,7 +93,7 @@ def test_a_field_with_the_gold_ids_in_another_form_is_shown_with_a_pair(sources,
 
 def test_ids_in_another_form_are_shown_with_a_pair(project):
     project.evalset(1, gold=[{"id": "docs/doc-1"}])
-    project.test('@pytest.mark.rageval_threshold("recall@3", max_drop=0.02)\ndef test_gate(): pass\n')
+    project.gate("recall@3 max_drop=0.02")
     result = project.run("-q")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -167,7 +167,7 @@ def rageval_executor():
 
 def test_what_the_retriever_was_recognised_as_is_said_with_v(project):
     """With -v a line names the class of the retriever and its method; a function has no such line."""
-    project.test('@pytest.mark.rageval_threshold("recall@3", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("recall@3 min=0.9")
     assert "the retriever is" not in project.run("-v").stdout.str()
     conftest = (
         (project.path / "conftest.py").read_text(encoding="utf-8").replace("return search", "return Index()")

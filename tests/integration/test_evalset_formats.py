@@ -151,8 +151,7 @@ def test_words_that_do_not_fit_are_named(project, marker, message):
 
 def test_another_plugin_adds_a_format(project):
     """A plugin adds a format that is recognized by the file's suffix and has an option of its own."""
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest + PLUGIN)
+    project.add(PLUGIN)
     _write(project, "a.faq", "What is the code of item-1?doc-1\n")
     _run(project, '"a.faq"').assert_outcomes(passed=1)
     _write(project, "b.faq", "What is the code of item-1|doc-1\n")
@@ -160,8 +159,7 @@ def test_another_plugin_adds_a_format(project):
 
 
 def test_a_format_of_a_taken_name_is_an_error(project):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest + PLUGIN.replace('"faq"', '"beir"'))
+    project.add(PLUGIN.replace('"faq"', '"beir"'))
     result = _run(project, '"evals.jsonl"')
     result.stdout.fnmatch_lines(["*There is an eval set format 'beir' already. Choose another name.*"])
 

@@ -93,11 +93,11 @@ def _without_times(document):
 
 
 def test_the_report_is_the_same_from_workers(odd, monkeypatch):
-    odd.run_process(*RUN, "--rageval-update-baseline")
+    odd.run(*RUN, "--rageval-update-baseline")
     monkeypatch.setenv("LOST", "2")
     # A failure names the file of the report.
     report = "--rageval-report=out.json"
-    odd.run_process(*RUN, report).assert_outcomes(failed=1, passed=1)
+    odd.run(*RUN, report).assert_outcomes(failed=1, passed=1)
     alone = _without_times(check(odd.path / "out.json"))
     odd.run_process("-n2", *RUN, report).assert_outcomes(failed=1, passed=1)
     assert _without_times(check(odd.path / "out.json")) == alone
@@ -175,9 +175,8 @@ KEEPS = """
 )
 def test_only_a_report_that_shows_all_questions_pays_for_them(project, reports, suffixes, has_questions):
     """Details of all questions are collected for JSON, HTML and plugin reports, not for the terminal or Markdown."""
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     added = KEEPS.format(suffixes=suffixes).replace("\n    ", "\n")
-    project.pytester.makeconftest(conftest + added)
+    project.add(added)
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     result = project.run("-s", *(f"--rageval-report={name}" for name in reports))
     result.stdout.fnmatch_lines([f"*keys: {has_questions}"])
@@ -188,8 +187,7 @@ def test_only_a_report_that_shows_all_questions_pays_for_them(project, reports, 
 def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(project, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest + PLUGIN)
+    project.add(PLUGIN)
     project.test("def test_own(rageval): assert rageval.score('length@2') == 2\n")
     project.run("--rageval-report=out.json").assert_outcomes(passed=1)
     [test] = check(project.path / "out.json")["tests"]
@@ -198,8 +196,7 @@ def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(projec
 
 
 def test_a_report_that_fails_halfway_leaves_the_old_file(project):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest + HALF)
+    project.add(HALF)
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "out.half").write_text("old", encoding="utf-8")
     result = project.run("--rageval-report=out.half", "--rageval-report=out.json")

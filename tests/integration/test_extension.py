@@ -1,6 +1,5 @@
 """`pytest_rageval_register`: another package adds scores, measures, comparators, adapters and reports."""
 
-import json
 import os
 
 import pytest
@@ -69,19 +68,24 @@ def rageval_generator():
 
 
 def _install(project, monkeypatch, module=PACKAGE):
+    """Write a plugin, which the runs of the project load."""
     site = project.path / "site"
-    metadata = site / "pytest_shelves-1.0.dist-info"
-    metadata.mkdir(parents=True)
+    site.mkdir()
     (site / "shelves.py").write_text(module, encoding="utf-8")
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-shelves\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[pytest11]\nshelves = shelves\n")
-    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(site)
     project.pytester.makeconftest(CONFTEST)
+    project.arguments += ["-p", "shelves"]
 
 
 def test_another_package_adds_each_kind(project, monkeypatch):
-    """Another package adds a score, an answer measure, a comparator and a retriever adapter."""
+    """An installed package adds a score, an answer measure, a comparator and a retriever adapter."""
     _install(project, monkeypatch)
+    project.arguments = project.arguments[:-2]
+    metadata = project.path / "site" / "pytest_shelves-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: pytest-shelves\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[pytest11]\nshelves = shelves\n")
+    monkeypatch.setenv("PYTHONPATH", str(project.path / "site"), prepend=os.pathsep)
     project.test(TESTS)
     result = project.run_process()
     result.assert_outcomes(passed=1)
@@ -90,10 +94,8 @@ def test_another_package_adds_each_kind(project, monkeypatch):
 
 def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
     _install(project, monkeypatch)
-    project.test(
-        '@pytest.mark.rageval_threshold("fill@2", max_drop=2, policy="release")\ndef test_gate(): pass\n'
-    )
-    result = project.run_process()
+    project.gate('fill@2 max_drop=2, policy="release"')
+    result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         ["fill@2: the policy 'release' excludes a drop, and the scale of this score is not declared."]
@@ -102,7 +104,7 @@ def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
 
 def test_without_the_package_its_names_are_unknown(project):
     project.test(TESTS)
-    result = project.run_process()
+    result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["There is no score 'fill'.*"])
 
@@ -131,7 +133,7 @@ def test_a_name_that_cannot_be_added_is_an_error(project, monkeypatch, call, mes
     """
     _install(project, monkeypatch, f"{PACKAGE}    registry.{call}\n")
     project.test(TESTS)
-    result = project.run_process()
+    result = project.run()
     assert result.parseoutcomes().get("errors") == 1
     result.stdout.fnmatch_lines([message, "  *shelves.py:* in pytest_rageval_register"], consecutive=True)
     result.stdout.no_fnmatch_line("*pluggy*.py:*")
@@ -158,7 +160,7 @@ def test_another_package_writes_reports(project, monkeypatch):
         "def test_own(rageval): assert rageval.examples\ndef test_bad(rageval): assert not rageval.examples"
     )
     suffixes = ("bad", "txt", "md", "json")
-    result = project.run_process(*(f"--rageval-report=out.{suffix}" for suffix in suffixes))
+    result = project.run(*(f"--rageval-report=out.{suffix}" for suffix in suffixes))
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         ["report: *out.txt", "report: *out.md", "The report *out.bad cannot be written: KeyError: 'nothing'."]
@@ -185,7 +187,7 @@ def test_another_package_writes_reports(project, monkeypatch):
 def test_an_unknown_kind_of_report_is_refused_before_the_run(project, monkeypatch, call, message):
     _install(project, monkeypatch, f"{REPORTS}    registry.{call}\n" if call else REPORTS)
     project.test("def test_own(rageval): assert rageval.examples")
-    result = project.run_process("--rageval-report=out.pdf")
+    result = project.run("--rageval-report=out.pdf")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
 
@@ -223,7 +225,7 @@ def test_another_package_sends_reports(project, monkeypatch):
     )
     project.test("def test_own(rageval): assert rageval.score('recall@2') == 0")
     places = ("fail:https://me:secret@h/x", "say:a b:1", "tell:all", "out.parts")
-    result = project.run_process(*(f"--rageval-report={place}" for place in places))
+    result = project.run(*(f"--rageval-report={place}" for place in places))
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["report: *out.parts", "report: say:a b:1", "report: all has 1 test"])
@@ -327,7 +329,7 @@ def test_each(rageval, spec, words):
     print(rageval.score(spec, **words))
 """
     )
-    result = project.run_process("-s")
+    result = project.run("-s")
     result.assert_outcomes(passed=1, failed=5)
     result.stdout.fnmatch_lines(
         [
@@ -365,13 +367,13 @@ def pytest_rageval_run_finished(run):
 
 def test_a_hook_adds_keys_to_the_report_and_may_fail_the_run(project):
     project.pytester.makeconftest(FINISHED)
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0)\ndef test_gate(): pass')
-    result = project.run_process("--rageval-report=out.json", "--rageval-report=out.md")
+    project.gate("recall@1 min=0")
+    result = project.run("--rageval-report=out.json", "--rageval-report=out.md")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["1 test of [[]'test_it.py::test_gate']", "report: *out.json"])
-    assert json.loads((project.path / "out.json").read_text(encoding="utf-8"))["board"] == 1
+    assert project.read("out.json")["board"] == 1
     assert "<details><summary>Board</summary>" in (project.path / "out.md").read_text(encoding="utf-8")
-    result = project.run_process()
+    result = project.run()
     assert result.ret == 1
     result.stdout.fnmatch_lines(["no board answers"])
 
@@ -403,9 +405,9 @@ def test_another_package_adds_a_mode(project, monkeypatch):
     """A mode in one file: an option, a plugin of its runs, failures, and keys of the reports."""
     _install(project, monkeypatch, f"{PACKAGE}{MODE}")
     project.test(TESTS)
-    result = project.run_process("--bounds-only", "--rageval-report=report.json")
+    result = project.run("--bounds-only", "--rageval-report=report.json")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["shelves: too few shelves"])
     result.stdout.fnmatch_lines(["a note of shelves"])
     result.stdout.fnmatch_lines(["a run in the mode of shelves"])
-    assert json.loads((project.path / "report.json").read_text())["shelves"] == 1
+    assert project.read()["shelves"] == 1

@@ -314,7 +314,7 @@ def test_filters_that_a_framework_would_drop_are_an_error(project, framework, ex
     """If a retriever would ignore filters, as LangChain drops unknown arguments, the test is an error."""
     project.evalset(1, filters=IN)
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
-    project.test('@pytest.mark.rageval_threshold("recall@2", min=0.0)\ndef test_gate():\n    pass\n')
+    project.gate("recall@2 min=0.0")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*The eval set has filters, and rageval_retriever does not take them*"])
@@ -402,7 +402,7 @@ def test_another_number_of_documents_of_the_retriever_is_a_warning(
     pytest.importorskip("langchain_core")
     project.evalset(12)
     project.pytester.makeconftest(LANGCHAIN_WITH_K)
-    project.test('@pytest.mark.rageval_threshold("recall@4", max_drop=0.02)\ndef test_gate(): pass\n')
+    project.gate("recall@4 max_drop=0.02")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     project.run("-q").stdout.no_fnmatch_line("*was configured to return*")
     monkeypatch.setenv("OWN_K", "2")

@@ -21,7 +21,7 @@ NONE_YET = "recall@1: 1.000 has no baseline yet to compare with; --rageval-updat
 
 
 def _baseline(project):
-    return json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))["tests"]
+    return project.read("rageval_baseline.json")["tests"]
 
 
 def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
@@ -200,7 +200,7 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     path.write_text("\n".join([*lines[1:7], edited, added]) + "\n", encoding="utf-8")
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     (score,) = test["scores"]
     # q2 to q7 are common; q1 is gone, q8 another question, q99 new.
     assert (score["n"], score["baseline"]["n"]) == (8, 6)
@@ -413,7 +413,7 @@ def test_the_json_report_has_the_comparison(project):
     project.run(UPDATE)
     project.lose(1, 2)
     project.run("--rageval-report=report.json")
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     assert test.keys() == {
         *("nodeid", "outcome", "evalset", "scores", "retrieval", "fingerprint", "questions"),
     }
@@ -465,13 +465,9 @@ def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
 def test_by_and_where_of_the_same_slice_are_two_thresholds(project):
     project.evalset(6)
     project.lose(1)
-    project.test(
-        '@pytest.mark.rageval_threshold("recall@1", min=0.5, by="topic")\n'
-        '@pytest.mark.rageval_threshold("recall@1", min=0.5, where={"topic": "odd"})\n'
-        "def test_gate(): pass\n"
-    )
+    project.gate('recall@1 min=0.5, by="topic"', 'recall@1 min=0.5, where={"topic": "odd"}')
     project.run("--rageval-report=out.json").assert_outcomes(passed=1)
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     scores = report["tests"][0]["scores"]
     assert [(score["where"], "by" in score) for score in scores] == [
         ({"topic": "odd"}, True),
@@ -489,7 +485,7 @@ def test_a_number_of_lost_questions_is_bounded_without_a_test(project):
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["  pass * recall@1 * lost ≤ 1 *"])
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     assert test["scores"][0]["threshold"]["max_lost"] == 1
     assert "p_value" not in test["scores"][0]["baseline"]
     project.test(LOST.format(0))
@@ -562,7 +558,7 @@ def test_questions_of_one_document_are_one_loss(project):
             "recall@1: it could not fail, *: with 2 clusters chance alone does that in 1 of * at least 5 clusters *"
         ]
     )
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     (score,) = test["scores"]
     # The cluster is drawn at least once, and lost each time it is drawn: 1/4 + 1/16.
     assert score["baseline"]["clusters"] == 2

@@ -1,7 +1,5 @@
 """The drops of a run share one error rate; workers, order and reruns change no verdict and no byte of the baseline."""
 
-import json
-
 import pytest
 
 from pytest_rageval.cli import main
@@ -84,14 +82,13 @@ def worse(project):
 
 
 def _more(project, source):
-    path = project.path / "conftest.py"
-    path.write_text(path.read_text(encoding="utf-8") + source, encoding="utf-8")
+    project.add(source)
 
 
 def _told(project, run, *arguments):
     # Without -v a failure shows less after several failures, of which each worker knows its own.
     run("-v", "--rageval-report=report.json", *arguments)
-    tests = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    tests = project.read()["tests"]
     for test in tests:
         # Times differ from run to run, and the first call of a process has none.
         test["retrieval"] = {
@@ -134,7 +131,7 @@ def test_groups_of_workers_are_no_part_of_a_tests_name(worse):
 def _levels(project, run, *arguments):
     """Return the significance level of each test's drop, by node id."""
     run("--rageval-report=report.json", *arguments)
-    tests = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    tests = project.read()["tests"]
     return {
         test["nodeid"].removeprefix("test_it.py::"): round(score["baseline"]["alpha"], 5)
         for test in tests
@@ -174,7 +171,7 @@ def test_a_test_has_the_same_level_whatever_is_selected(worse, selected):
 def test_parts_of_a_suite_judge_as_the_whole(worse):
     def verdicts(*arguments):
         worse.run("--rageval-report=report.json", *arguments)
-        tests = json.loads((worse.path / "report.json").read_text(encoding="utf-8"))["tests"]
+        tests = worse.read()["tests"]
         return {
             test["nodeid"]: [(score["verdict"], score["reason"]) for score in test["scores"]]
             for test in tests
@@ -225,7 +222,7 @@ def test_a_verdict_is_the_same_alone_with_workers_in_shards_and_in_the_suite(pro
     project.lose(3, 8, 14)
 
     def told(name):
-        tests = json.loads((project.path / name).read_text(encoding="utf-8"))["tests"]
+        tests = project.read(name)["tests"]
         return {
             (test["nodeid"], score["spec"]): (score["verdict"], score["reason"])
             for test in tests

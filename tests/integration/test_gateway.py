@@ -1,6 +1,5 @@
 """Model calls inside the user's application, through the gateway: cached, limited, counted and replayed."""
 
-import json
 import os
 import subprocess
 import sys
@@ -57,7 +56,7 @@ def application(project, monkeypatch, upstream):
 
 
 def _usage(project):
-    return json.loads((project.path / "out.json").read_text(encoding="utf-8"))["llm"]
+    return project.read("out.json")["llm"]
 
 
 CLIENTS = {

@@ -64,8 +64,8 @@ def test_grades_are_planned(project, llm):
     ],
 )
 def test_rules_do_not_grade(project, spec, message):
-    project.pytester.makeconftest(
-        (project.path / "conftest.py").read_text(encoding="utf-8") + "\n@pytest.fixture(scope='session')\n"
+    project.add(
+        "@pytest.fixture(scope='session')\n"
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
     )
     project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")

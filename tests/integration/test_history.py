@@ -69,8 +69,7 @@ def test_a_stopped_run_says_so(project, hook):
     project.test(f"{GATE}{OTHER}")
     project.lose(3)
     project.run()
-    conftest = project.path / "conftest.py"
-    conftest.write_text(f"{conftest.read_text(encoding='utf-8')}\n{hook}\n", encoding="utf-8")
+    project.add(hook)
     project.run_process()
     whole, stopped = lines(project)
     assert stopped["stopped"] is True
@@ -103,7 +102,7 @@ def test_a_file_that_cannot_be_written_fails_the_run(project):
     result.stdout.fnmatch_lines(
         [f"The history {project.path}/out/history.jsonl cannot be written: Is a directory."]
     )
-    assert "history" not in json.loads((project.path / "r.json").read_text(encoding="utf-8"))
+    assert "history" not in project.read("r.json")
 
 
 def test_workers_append_one_line(project):

@@ -1,6 +1,5 @@
 """Tests that end early or are marked late do not affect other tests."""
 
-import json
 import time
 
 import pytest
@@ -49,7 +48,7 @@ def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
         "@pytest.fixture(scope='session')\n"
         "def rageval_retriever(): return search\n"
     )
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.9")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["rageval_retriever raised for *: SystemExit: 3"])
@@ -58,12 +57,8 @@ def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
 @pytest.mark.parametrize("error", ["asyncio.CancelledError()", "GeneratorExit()"])
 @pytest.mark.parametrize("options", [(), ("--rageval=threads=2",)])
 def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, error, options):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace(
-            "    wanted =", f"    if query.endswith('3?'): raise {error}\n    wanted =", 1
-        ).replace("import pytest", "import asyncio\nimport pytest", 1)
-    )
+    project.change("    wanted =", f"    if query.endswith('3?'): raise {error}\n    wanted =")
+    project.change("import pytest", "import asyncio\nimport pytest")
     project.evalset(9)
     project.test(
         "".join(
@@ -74,17 +69,14 @@ def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, erro
     project.run("--rageval=max_unscored=0.2", "--rageval-report=report.json", *options).assert_outcomes(
         passed=2
     )
-    document = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    document = project.read()
     assert [test["scores"][0]["unscored"] for test in document["tests"]] == [1, 1]
 
 
 def test_an_exception_that_pytest_does_not_expect_is_an_error_of_its_test_alone(project):
     """A BaseException in the retriever is an error of its test only, and the teardown still works in the next test."""
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace("    wanted =", "    if k == 3: raise Stop('now')\n    wanted =", 1)
-        + "\nclass Stop(BaseException): pass\n"
-    )
+    project.change("    wanted =", "    if k == 3: raise Stop('now')\n    wanted =")
+    project.add("class Stop(BaseException): pass")
     project.test(
         '@pytest.mark.rageval_threshold("recall@3", min=0.8)\ndef test_first(): pass\n'
         '@pytest.mark.rageval_threshold("recall@1", min=0.8)\ndef test_second(): pass\n'
@@ -96,10 +88,7 @@ def test_an_exception_that_pytest_does_not_expect_is_an_error_of_its_test_alone(
 
 
 def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace("    wanted =", "    if not query: raise ValueError('empty query')\n    wanted =", 1)
-    )
+    project.change("    wanted =", "    if not query: raise ValueError('empty query')\n    wanted =")
     project.test(
         "def test_own(rageval):\n"
         "    with pytest.raises(Exception, match='empty query'):\n"
@@ -144,11 +133,7 @@ def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, m
     """A violated minimum and a score without a model are reported in one message."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     project.lose(1)
-    project.test(
-        '@pytest.mark.rageval_threshold("recall@1", min=0.9)\n'
-        '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\n'
-        "def test_gate(): pass\n"
-    )
+    project.gate("recall@1 min=0.9", "llm_reteval@1 min=0.9")
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*but no model is named.", "recall@1: 0.750 is below the minimum 0.9: *"])
@@ -157,7 +142,7 @@ def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, m
 def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
     project.use(llm)
     (project.path / "taken").write_text("a file", encoding="utf-8")
-    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("llm_reteval@1 min=0.9")
     project.run("--rageval=cache_dir=taken", "--rageval-refresh").assert_outcomes(errors=1)
     assert not llm.requests
 
@@ -165,7 +150,7 @@ def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
 def test_a_complete_cassette_needs_no_cache(project, llm):
     """If the cassette has all replies, a cache folder that cannot be written is not an error."""
     project.use(llm)
-    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("llm_reteval@1 min=0.9")
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
     (project.path / "taken").write_text("a file", encoding="utf-8")
     requests_before = len(llm.requests)

@@ -52,7 +52,7 @@ def test_means_are_on_the_scale_from_1_to_5(project, llm):
     ratings = [body for body in llm.requests if "response_format" in body]
     assert (len(llm.requests), len(ratings)) == (16, 12)
     assert {body["response_format"]["json_schema"]["name"] for body in ratings} == {"rating"}
-    (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read("r.json")["tests"]
     correctness, faithfulness, _ = test["scores"]
     assert [example["score"] for example in correctness["examples"]] == [5.0, 4.0, 2.0, 1.0]
     assert correctness["examples"][0]["explanation"] == "Reason 1."
@@ -85,7 +85,7 @@ def test_the_grades_of_a_question_may_be_requested_together(project, llm):
     together = "--rageval=grades_together=true"
     result = project.run(together, "--rageval-report=r.json")
     result.assert_outcomes(failed=1)
-    (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read("r.json")["tests"]
     assert [[example["score"] for example in score["examples"]] for score in test["scores"]] == [
         [5, 5, 5, 1],
         [4, 4, 4, 5],
@@ -159,7 +159,7 @@ def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
     llm.model = rater
     llm.refuse = lambda body: Fault(400, body={"error": refusal}) if "response_format" in body else None
     project.use(llm)
-    project.test("@pytest.mark.rageval_threshold('judged.faithfulness@1', min=5)\ndef test_gate(): pass\n")
+    project.gate("judged.faithfulness@1 min=5")
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["4 × m1 refuses response_format: sent without it"])
@@ -179,7 +179,7 @@ def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm)
 
     llm.model = mumble
     project.use(llm)
-    project.test("@pytest.mark.rageval_threshold('judged.correctness@1', min=4)\ndef test_gate(): pass\n")
+    project.gate("judged.correctness@1 min=4")
     project.run().assert_outcomes(passed=1)
     # Four answers, four ratings and three repair requests.
     assert len(llm.requests) == 11
@@ -217,11 +217,9 @@ def test_a_baseline_records_what_a_rating_depends_on(project, llm):
     llm.model = rater
     project.use(llm)
     project.evalset(3)
-    project.test(
-        "@pytest.mark.rageval_threshold('judged.context_quality@1', max_drop=0.1)\ndef test_gate(): pass\n"
-    )
+    project.gate("judged.context_quality@1 max_drop=0.1")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
-    baseline = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
+    baseline = project.read("rageval_baseline.json")
     (test,) = baseline["tests"].values()
     fingerprint = test["scores"]["judged.context_quality@1"]["fingerprint"]
     assert {"judge", "judge votes", "judge prompt to rate context_quality"} <= fingerprint.keys()

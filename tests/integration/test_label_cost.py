@@ -1,7 +1,5 @@
 """What eRAG's labels cost against answers is a line below a test with scores of both."""
 
-import json
-
 import pytest
 
 from tests.llm_server import clerk
@@ -46,7 +44,7 @@ def test_the_cost_is_that_of_the_servers_replies(project, llm):
     )
     assert f"    {line}" in first.outlines
     assert any(text.startswith("20 replies: 0 cached, 20 live, ") for text in first.outlines)
-    [both, alone] = json.loads((project.path / "report.json").read_text())["tests"]
+    [both, alone] = project.read()["tests"]
     assert (both["notes"], "notes" in alone) == ([line], False)
     again = project.run()
     assert {f"    {line}", "20 replies: 20 cached, 0 live"} <= {*again.outlines}
@@ -55,8 +53,7 @@ def test_the_cost_is_that_of_the_servers_replies(project, llm):
 
 def test_the_users_own_code_has_no_known_cost_and_is_called_once(project):
     project.test(SCORES)
-    path = project.path / "conftest.py"
-    path.write_text(path.read_text(encoding="utf-8") + OWN, encoding="utf-8")
+    project.add(OWN)
     result = project.run("-s")
     result.assert_outcomes(passed=2)
     assert "the generator was asked 16 times" in result.stdout.str()

@@ -1,7 +1,6 @@
 """Latency of retrievals: absolute bounds and ratios to a reference retriever, measured by a fake clock."""
 
 import inspect
-import json
 
 import pytest
 
@@ -108,7 +107,7 @@ def timed(project, monkeypatch):
 
 
 def report(project):
-    return json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    return project.read("out.json")
 
 
 BOUNDS = """
@@ -149,8 +148,7 @@ def test_percentiles_of_the_time_are_compared_with_their_bounds(timed, kind):
 def test_the_retrievers_of_frameworks_are_timed(timed, kind):
     """Retrievers of frameworks are timed; each runs in a separate process, since the libraries may conflict."""
     project = timed(3, kind)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(f"{source}\n{inspect.getsource(Clock)}\nuser_code.perf_counter = Clock()\n")
+    project.add(f"{inspect.getsource(Clock)}\nuser_code.perf_counter = Clock()")
     project.test(BOUNDS)
     result = project.run_process()
     result.stdout.fnmatch_lines(["  pass     latency.p50  1.500 *", "  fail     latency.p95  2.875 *"])

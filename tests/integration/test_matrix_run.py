@@ -1,7 +1,5 @@
 """If the retriever or generator is parametrized, a run shows one matrix of systems × scores."""
 
-import json
-
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -29,8 +27,7 @@ def test_gate(): pass
 
 
 def _parametrize(project, source: str = SYSTEMS) -> None:
-    conftest = project.path / "conftest.py"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + source, encoding="utf-8")
+    project.add(source)
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["alone", "two workers"])
@@ -42,7 +39,8 @@ def test_three_retrievers_by_two_generators(project, arguments):
     project.evalset(12)
     _parametrize(project)
     project.test(GATE)
-    result = project.run_process("--rageval-report=report.json", *arguments)
+    run = project.run_process if arguments else project.run
+    result = run("--rageval-report=report.json", *arguments)
     result.assert_outcomes(passed=6)
     # Six systems have 30 ordered pairs. p-values: 11 of 12 questions lost: 30 / 2^11 = 0.015; 6 of 6: 30 / 64.
     result.stdout.fnmatch_lines(
@@ -64,7 +62,7 @@ def test_three_retrievers_by_two_generators(project, arguments):
         ],
         consecutive=True,
     )
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     assert report["tests"][0]["system"] == {"rageval_retriever": "all", "rageval_generator": "guesses"}
     (matrix,) = report["matrix"]
     assert matrix.keys() == {"test", "parameters", "evalset", "alpha", "scores", "rows"}
@@ -136,7 +134,7 @@ def rageval_retriever(chunks): return lambda query, k: search(query, k)[chunks -
     )
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=4)
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     assert report["tests"][0]["function"] == "test_it.py::test_gate"
     assert report["tests"][0]["system"] == {"chunks": "long"}
     assert report["tests"][0]["parameters"] == {"spec, bound": "mrr@2-0"}

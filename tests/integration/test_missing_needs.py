@@ -21,8 +21,7 @@ def refused(project):
 
     def run(spec: str, keywords: str = "", shard: str | None = None, **fields: object) -> str:
         lowest = 1.5 if spec.startswith("judged.") else 0.1
-        conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-        project.pytester.makeconftest(conftest + GENERATOR)
+        project.add(GENERATOR)
         project.evalset(30, **fields)
         project.test(
             f"@pytest.mark.rageval_threshold({spec!r}, min={lowest}{keywords})\ndef test_it(rageval): pass\n"
@@ -96,8 +95,7 @@ def test_a_retriever_that_fails_is_named_and_not_the_gold(project):
 
 
 def test_gold_by_id_has_the_text_of_the_retrieved_document(project):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(conftest + GENERATOR)
+    project.add(GENERATOR)
     (project.path / "e.jsonl").write_text(
         '{"id": "q1", "question": "What is the code of item-1?", "gold": [{"id": "doc-1"}]}'
     )

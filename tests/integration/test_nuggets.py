@@ -46,7 +46,7 @@ def test_passages_are_labelled_once(project, llm):
     result = project.run("--rageval-report=r.json", "--rageval-report=r.html", "--rageval-report=r.md")
     result.assert_outcomes(passed=1)
     assert (len(llm.requests), len(_labels(llm))) == (16, 12)
-    (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read("r.json")["tests"]
     coverage, vital, ndcg, answer = test["scores"]
     assert [score["mean"] for score in (coverage, vital, ndcg)] == [1.0, 1.0, 1.0]
     # The answers state the code alone.
@@ -65,8 +65,7 @@ def test_passages_are_labelled_once(project, llm):
     project.test(
         "def test_it(rageval):\n    for k in (1, 2): assert rageval.score(f'nuggets.vital@{k}') == 1\n"
     )
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source.replace("in ranked[:k]]", "in reversed(ranked[:k])]"))
+    project.change("in ranked[:k]]", "in reversed(ranked[:k])]")
     project.run().assert_outcomes(passed=1)
     assert len(_labels(llm)) == 12
 
@@ -75,7 +74,7 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
     llm.model = lambda prompt: "I cannot." if "item-2?" in prompt else '["support", "partial_support"]'
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
-    project.test("@pytest.mark.rageval_threshold('nuggets.coverage@1', min=0.5)\ndef test_gate(): pass\n")
+    project.gate("nuggets.coverage@1 min=0.5")
     result = project.run("--rageval=max_unscored=0.3")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(

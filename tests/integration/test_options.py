@@ -47,6 +47,11 @@ def test_a_judge_model_of_its_own_judges(project, llm):
     ("option", "message"),
     [
         ("--rageval=concurrency=0", "--rageval concurrency is '0': expected a whole number, at least 1."),
+        ("--rageval-repeat=0", "--rageval-repeat is '0': expected a whole number, at least 1."),
+        (
+            "--rageval=judge_votes=2",
+            "--rageval judge_votes is '2': expected an odd whole number, at least 1: an even number *",
+        ),
         ("--rageval=max_unscored=7", "--rageval max_unscored is '7': expected a share between 0 and 1."),
         (
             "--rageval-report=out.txt",

@@ -183,9 +183,8 @@ def test_a_blocked_request_is_one_error_that_names_the_option(  # noqa: PLR0913,
     project.use(llm)
     if client == "embedded":
         project.ini(rageval_model="embedded")
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + CLIENTS[client])
-    project.test('@pytest.mark.rageval_threshold("answer.em@1", min=0.0)\ndef test_gate(): pass\n')
+    project.add(CLIENTS[client])
+    project.gate("answer.em@1 min=0.0")
     result = beside(options)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(

@@ -109,7 +109,7 @@ def test_a_tag_of_any_text_leaves_the_xml_valid(project):
 def test_the_schema_finds_faults(project, fault):
     """The schema rejects each fault, so the tests above can fail."""
     project.lose(3)
-    project.test('@pytest.mark.rageval_threshold("recall@2", min=0.5)\ndef test_gate(): pass\n')
+    project.gate("recall@2 min=0.5")
     project.run("--junitxml=junit.xml")
     path = project.path / "junit.xml"
     text = path.read_text(encoding="utf-8")
@@ -189,7 +189,8 @@ def pytest_runtest_logreport(report):
 def test_with_another_annotating_plugin_no_failure_is_annotated_twice(github):
     """If another plugin annotates failures of the call phase, only setup errors and warnings are annotated."""
     (github.path / "pytest_github_actions_annotate_failures.py").write_text(OTHER, encoding="utf-8")
-    result = github.run_process("-p", "pytest_github_actions_annotate_failures")
+    github.pytester.syspathinsert()
+    result = github.run("-p", "pytest_github_actions_annotate_failures")
     titles = [re.search(r"title=[^,:]*?(test_(?!it)\w+)::", line)[1] for line in commands(result)]
     assert sorted(titles) == ["test_gate", "test_own", "test_typo", "test_warns"]
 
@@ -215,8 +216,9 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
     project.use(llm)
     project.lose(3)
     project.test(GATE)
-    result = project.run_process("--rageval-report=otlp:", "--rageval-report=r.json", *workers)
-    report = json.loads((project.path / "r.json").read_text(encoding="utf-8"))
+    run = project.run_process if workers else project.run
+    result = run("--rageval-report=otlp:", "--rageval-report=r.json", *workers)
+    report = project.read("r.json")
     entries = [(test["nodeid"], entry) for test in report["tests"] for entry in test["scores"]]
     sent = [
         (
@@ -251,11 +253,7 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
 
 
 def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, collector):
-    project.test(
-        '@pytest.mark.rageval_threshold("recall@2", max_drop=0.1)\n'
-        '@pytest.mark.rageval_threshold("contains.hit@2", max_drop=0.1)\n'
-        "def test_gate(): pass\n"
-    )
+    project.gate("recall@2 max_drop=0.1", "contains.hit@2 max_drop=0.1")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     project.lose(3)
     project.run(f"--rageval-report=otlp:{collector.url}")
@@ -272,7 +270,7 @@ def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, 
         ("worse", 1.0),
         ("same", 1.0),
     ]
-    baseline = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
+    baseline = project.read("rageval_baseline.json")
     fingerprint = baseline["tests"]["test_it.py::test_gate"]["scores"]["recall@2"]["fingerprint"]
     assert {attributes["rageval.fingerprint"] for attributes in recall_events} == {digest(fingerprint)[:16]}
     assert collector.resource["rageval.baseline.path"] == "rageval_baseline.json"
@@ -285,9 +283,9 @@ def test_a_collector_that_cannot_be_reached_is_only_a_message(project, monkeypat
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=planted-secret")
-    project.test('@pytest.mark.rageval_threshold("recall@2", max_drop=0.1)\ndef test_gate(): pass\n')
+    project.gate("recall@2 max_drop=0.1")
     for quiet in ((), ("-q",)):
-        result = project.run_process(
+        result = project.run(
             f"--rageval-report=otlp:{url}", "--rageval-report=r.json", "--rageval-update-baseline", *quiet
         )
         assert result.ret == pytest.ExitCode.OK

@@ -43,9 +43,8 @@ def own(project, request):
     """A project with two more methods: `client` adds a client to the conftest, and `calls` returns the logged calls."""
 
     def write(value="ask"):
-        source = (project.path / "conftest.py").read_text(encoding="utf-8")
         root = str(request.config.rootpath)
-        project.pytester.makeconftest(source + CLIENT.format(root=root, value=value))
+        project.add(CLIENT.format(root=root, value=value))
 
     def calls():
         file = project.path / "calls.txt"

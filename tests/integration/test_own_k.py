@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.foreign_plugins import WITHOUT
+
 
 @pytest.fixture(autouse=True)
 def new_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,8 +40,8 @@ def test_a_halved_k_is_red_and_the_table_says_why(pytester: pytest.Pytester) -> 
     pytester.makepyfile(TEST)
     records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(4)]
     pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    assert pytester.runpytest("--rageval-update-baseline").ret == 0
-    result = pytester.runpytest("--rageval", "k=own")
+    assert pytester.runpytest(*WITHOUT, "--rageval-update-baseline").ret == 0
+    result = pytester.runpytest(*WITHOUT, "--rageval", "k=own")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*recall@5*0.500*"])
     out = " ".join(result.stdout.str().split())
@@ -127,11 +129,11 @@ def test_another_number_of_its_own_is_a_warning(
     )
     code = _search(signature).replace("RETRIEVER", retriever)
     _write(pytester, code, TEST.replace("recall@5", "recall@1").replace("min=0.9", "min=0.1"))
-    assert pytester.runpytest("--rageval-update-baseline").ret == 0
+    assert pytester.runpytest(*WITHOUT, "--rageval-update-baseline").ret == 0
     assert pytester.path.joinpath("calls").read_text() == calls
-    pytester.runpytest("-q").stdout.no_fnmatch_line("*in the baseline*")
+    pytester.runpytest(*WITHOUT, "-q").stdout.no_fnmatch_line("*in the baseline*")
     pytester.makeconftest(code.replace("=4", "=2").replace("= 4", "= 2"))
-    result = pytester.runpytest("-q")
+    result = pytester.runpytest(*WITHOUT, "-q")
     assert result.ret == 0
     result.stdout.fnmatch_lines([warning])
     assert pytester.path.joinpath("calls").read_text() == calls
@@ -147,7 +149,7 @@ def test_no_question_is_asked_again_where_no_baseline_has_the_number(
         _search("query, k").replace("RETRIEVER", "in_the_body"),
         TEST.replace("min=0.9, max_drop=0.02", bounds),
     )
-    pytester.runpytest(*(["--rageval-update-baseline"] if bounds == "min=0.9" else []))
+    pytester.runpytest(*WITHOUT, *(["--rageval-update-baseline"] if bounds == "min=0.9" else []))
     assert pytester.path.joinpath("calls").read_text() == EACH
 
 
@@ -155,10 +157,10 @@ def test_no_question_is_asked_again_where_no_baseline_has_the_number(
 def test_tests_share_the_search_and_its_failure_is_said(pytester: pytest.Pytester) -> None:
     code = _search("query, k").replace("RETRIEVER", "in_the_body")
     _write(pytester, code, f"{TEST}\n{TEST.replace('test_it', 'test_more')}")
-    assert pytester.runpytest("--rageval-update-baseline").ret == 0
+    assert pytester.runpytest(*WITHOUT, "--rageval-update-baseline").ret == 0
     assert pytester.path.joinpath("calls").read_text() == f"0? {EACH}"
     pytester.makeconftest(code.replace("[:k or OWN]", "[:k or int('x')]"))
-    result = pytester.runpytest("-q")
+    result = pytester.runpytest(*WITHOUT, "-q")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [

@@ -35,8 +35,7 @@ def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
     (project.path / "prompts.toml").write_text(
         FRAGE + "same_answer = 'Answer to check: {answer}\\n{question}\\n{references}'\n", encoding="utf-8"
     )
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(f"{conftest}\n{FIXTURE}")
+    project.add(FIXTURE)
     project.test(GATE)
     project.run("--rageval=prompts=prompts.toml")
     beginnings = {prompt.partition(": ")[0] for prompt in llm.prompts}
@@ -46,7 +45,7 @@ def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
 @pytest.mark.slow
 def test_another_wording_makes_a_baseline_stale(project, llm):
     project.use(llm)
-    project.test("@pytest.mark.rageval_threshold('answer.em@1', max_drop=0)\ndef test_gate(): pass\n")
+    project.gate("answer.em@1 max_drop=0")
     project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     (project.path / "prompts.toml").write_text(FRAGE, encoding="utf-8")
     result = project.run("--rageval=prompts=prompts.toml")
@@ -69,9 +68,8 @@ def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
     This also holds if the user's own generator and judge send no prompt.
     """
     project.use(llm)
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     invalid_fixture = FIXTURE.replace(" {passages}", "") if fixture else ""
-    project.pytester.makeconftest(f"{conftest}\n{own}{invalid_fixture}")
+    project.add(f"{own}{invalid_fixture}")
     (project.path / "prompts.toml").write_text(
         FRAGE if fixture else FRAGE.replace(" {passages}", ""), encoding="utf-8"
     )

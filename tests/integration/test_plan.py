@@ -106,17 +106,13 @@ def test_an_unknown_price_and_length_are_reported(project, llm):
 
 
 def test_a_plan_does_not_call_the_users_generator_and_judge(project, llm):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        conftest
-        + """
+    project.add("""
 @pytest.fixture(scope="session")
 def rageval_generator():
     def generate(question, passages):
         raise AssertionError("called in a plan")
     return generate
-"""
-    )
+""")
     project.use(llm)
     project.test(GATE)
     plan = project.run("--rageval-plan")
@@ -128,10 +124,7 @@ def rageval_generator():
 
 @pytest.mark.parametrize("decorator", ["", "@partial(rageval_llm.cached, version='1')"])
 def test_a_plan_counts_what_depends_on_answers_of_the_users_generator(project, llm, decorator):
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        conftest
-        + f"""
+    project.add(f"""
 from functools import partial
 
 @pytest.fixture(scope="session")
@@ -140,10 +133,9 @@ def rageval_generator(rageval_llm):
     def generate(question, passages):
         return f"{{passages[0]['text'] if isinstance(passages[0], dict) else passages[0].text}} Or so."
     return generate
-"""
-    )
+""")
     project.use(llm)
-    project.test('@pytest.mark.rageval_threshold("answer.correct@1", max=1.0)\ndef test_gate(): pass\n')
+    project.gate("answer.correct@1 max=1.0")
     (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
     plan = project.run("--rageval-plan", "--rageval=prices=prices.toml")
     requests, cached, live, tokens_in, _, cost = _row(plan, "in total")
@@ -213,7 +205,7 @@ class Judge:
 def rageval_judge(): return Judge()
 """
     project.use(llm)
-    project.test('@pytest.mark.rageval_threshold("relevance.p@2", min=0.5)\ndef test_gate(): pass\n')
+    project.gate("relevance.p@2 min=0.5")
     project.pytester.makeconftest(conftest + judge)
     plan = project.run("--rageval-plan")
     plan.assert_outcomes(skipped=1)

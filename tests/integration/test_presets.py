@@ -1,7 +1,5 @@
 """A preset in a run: its requests, header and report."""
 
-import json
-
 import pytest
 
 from tests.llm_server import clerk
@@ -24,7 +22,7 @@ def test_a_preset_of_llm_reteval(project, llm):
             "generator m1 at * (temperature 0.5), answers judged by m1*",
         ]
     )
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     assert report["settings"]["preset"] == "alinejad2024"
     (test,) = report["tests"]
     assert [score["spec"] for score in test["scores"]] == ["llm_reteval@1", "llm_reteval@5", "llm_reteval@10"]

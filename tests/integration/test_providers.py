@@ -33,7 +33,7 @@ def test_all_examples_are_scored(project, provider, monkeypatch):
             options += [f"--rageval=parameters={parameters}", f"--rageval=judge_parameters={parameters}"]
         result = project.run(*options, "--rageval-report=out.json")
         result.assert_outcomes(passed=1)
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     (score,) = report["tests"][0]["scores"]
     assert (score["n"], score["unscored"], score["mean"]) == (4, 0, 1.0)
     assert (report["llm"]["live"], server.answered, report["llm"]["failed"]) == (8, 8, 0)

@@ -1,7 +1,5 @@
 """Servers differ in parameters that they refuse and in replies that they cut or withhold; the run reports both."""
 
-import json
-
 import pytest
 
 from tests.llm_server import Cut, Fault, clerk
@@ -29,7 +27,7 @@ def test_a_refused_parameter_is_left_out_and_named(project, llm):
     result.stdout.fnmatch_lines([remark])
     assert len(llm.paid) == 20
     assert len(llm.requests) <= 22
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     assert report["llm"]["remarks"] == {remark.partition(" × ")[2]: 20}
     project.run().stdout.fnmatch_lines(["20 replies: 20 cached, 0 live", remark])
 
@@ -56,7 +54,7 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     project.test(GATE)
     result = project.run("--rageval-report=out.json")
     result.assert_outcomes(passed=1)
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     (score,) = report["tests"][0]["scores"]
     (unscored,) = [example for example in score["examples"] if example["unscored"]]
     assert unscored["id"] == "q7"

@@ -1,6 +1,5 @@
 """`--rageval-repeat N`: the spread of a score over repeated calls of generator and judge."""
 
-import json
 import re
 from collections import Counter
 
@@ -64,8 +63,7 @@ class Waverer:
 
 
 def _more(project, source):
-    path = project.path / "conftest.py"
-    path.write_text(path.read_text(encoding="utf-8") + source, encoding="utf-8")
+    project.add(source)
 
 
 def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
@@ -89,7 +87,7 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
         assert warning in result.outlines
         # The retriever is called once for each question, whatever the number of runs.
         result.stdout.fnmatch_lines(["*the retriever was asked 4 times"])
-        (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+        (test,) = project.read()["tests"]
         (score,) = test["scores"]
         # Means of 1, 0.75 and 1: a standard deviation of sqrt(1/48).
         assert (score["mean"], score["spread"], score["runs"]) == (11 / 12, pytest.approx(48**-0.5), 3)
@@ -187,7 +185,7 @@ def test_the_users_own_parts_are_simply_called_again(project):
     project.test(GATE.format(spec="answer.correct@1", bounds="min=0"))
     result = project.run("--rageval-repeat=2", "-s", "--rageval-report=report.json")
     result.stdout.fnmatch_lines(["*the judge was asked 8 times", "*the generator was asked 8 times"])
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     assert test["scores"][0]["spread"] > 0
 
 
@@ -250,11 +248,5 @@ def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(proj
     result = project.run(*REPEAT, "--rageval=max_unscored=0.3", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*spread 0.000 over 3 runs; 1 has no score in some of them"])
-    (test,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read()["tests"]
     assert (test["scores"][0]["unscored"], test["scores"][0]["partly_scored"]) == (0, 1)
-
-
-def test_no_run_at_all_is_refused(project):
-    result = project.run("--rageval-repeat=0")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --rageval-repeat is '0': expected a whole number, at least 1."])

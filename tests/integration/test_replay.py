@@ -97,10 +97,7 @@ def test_refresh_asks_once_for_every_test_and_worker(project, llm):
     project.use(llm)
     tests = GATE + GATE.replace("test_gate", "test_again")
     parametrized = '\n@pytest.fixture(params=[1, 2], scope="session")\ndef rageval_retriever(request):\n'
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        conftest.replace('\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n', parametrized)
-    )
+    project.change('\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n', parametrized)
     project.test(tests)
     project.run().assert_outcomes(passed=4)
     assert len(llm.requests) == 16
@@ -116,7 +113,7 @@ def test_refresh_asks_once_for_every_test_and_worker(project, llm):
 def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, monkeypatch):
     """The fingerprint has the address that the replies were recorded at; without the recorded file, that of the run."""
     project.evalset(12)
-    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", max_drop=0.02)\ndef test_gate(): pass\n')
+    project.gate("llm_reteval@1 max_drop=0.02")
     project.use(llm)
     project.run(
         "--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-update-baseline"

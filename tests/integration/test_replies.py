@@ -207,7 +207,7 @@ def test_results_are_the_same_under_xdist(project, llm, processes):
         "-n", str(processes), "--rageval-report=out.json", "--rageval-cassette=tape.jsonl", "--rageval-record"
     )
     result.assert_outcomes(passed=2)
-    report = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    report = project.read("out.json")
     assert {score["spec"]: score["mean"] for test in report["tests"] for score in test["scores"]} == {
         "llm_reteval@1": 1.0,
         "answer.em@2": 1.0,

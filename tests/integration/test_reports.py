@@ -1,12 +1,10 @@
 """Outputs of a run: the terminal, and the reports in JSON, Markdown and HTML."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 
 import pytest
+
+from tests.integration.conftest import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -113,8 +111,7 @@ def test_quiet_runs_print_no_table(project):
 
 
 def test_duplicates_are_counted_once_and_reported(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source.replace("ranked[:k]]", "[ranked[0], ranked[0], ranked[1]][:k]]"))
+    project.change("ranked[:k]]", "[ranked[0], ranked[0], ranked[1]][:k]]")
     project.test("def test_own(rageval): assert rageval.score('precision@2') == 0.5\n")
     result = project.run()
     result.assert_outcomes(passed=1)
@@ -125,8 +122,7 @@ def test_duplicates_are_counted_once_and_reported(project):
 
 
 def test_documents_without_text_are_ranked_and_not_read(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source.replace(', "text": CORPUS[name]', ""))
+    project.change(', "text": CORPUS[name]', "")
     project.test(
         "@pytest.mark.rageval_threshold('recall@2', min=1.0)\ndef test_ranks(): pass\n"
         "@pytest.mark.rageval_threshold('contains.hit@2', min=1.0)\ndef test_reads(): pass\n"
@@ -144,8 +140,8 @@ def test_documents_without_text_are_ranked_and_not_read(project):
 
 def test_what_is_beyond_k_is_cut_and_reported(project):
     """If a retriever returns more than k documents, rankings are cut and counted; other rankings have no note."""
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source.replace("(query, k)", "(query)").replace("ranked[:k]", "ranked[:2]"))
+    project.change("(query, k)", "(query)")
+    project.change("ranked[:k]", "ranked[:2]")
     project.test(
         "def test_own(rageval):\n"
         "    assert [rageval.score(f'{name}@1') for name in ('mrr', 'hit')] == [1.0, 1.0]\n"
@@ -157,36 +153,18 @@ def test_what_is_beyond_k_is_cut_and_reported(project):
     result.stdout.no_fnmatch_line("    precision@2: *")
 
 
-def on_a_terminal(project, *arguments: str, status: int = 0) -> str:
-    """Run pytest on a pseudo terminal, check its exit status, and return its output."""
-    controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "pytest", *project.arguments, *arguments]
-    process = subprocess.Popen(command, cwd=project.path, stdout=terminal, stderr=terminal, env=os.environ)
-    os.close(terminal)
-    chunks = []
-    while True:
-        try:
-            chunk = os.read(controller, 4096)
-        except OSError:  # how a pseudo terminal ends
-            break
-        if not chunk:
-            break
-        chunks.append(chunk)
-    os.close(controller)
-    assert process.wait() == status
-    return b"".join(chunks).decode()
-
-
 def test_a_long_run_shows_progress_on_a_terminal_alone(project, llm):
     """A progress line counts replies on a terminal, but not with -q or if the output is a file."""
     llm.latency_s = 0.2
     project.use(llm)
     project.evalset(12)
-    project.test('@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(): pass\n')
-    shown = on_a_terminal(project, "--rageval=concurrency=4", "--rageval-refresh")
+    project.gate("llm_reteval@1 min=0.9")
+    shown = on_a_terminal(project.path, *project.arguments, "--rageval=concurrency=4", "--rageval-refresh")
     assert " replies (" in shown
-    assert " replies (" not in on_a_terminal(project, "-q", "--rageval=concurrency=4", "--rageval-refresh")
-    piped = project.run_process("--rageval=concurrency=4", "--rageval-refresh")
+    assert " replies (" not in on_a_terminal(
+        project.path, *project.arguments, "-q", "--rageval=concurrency=4", "--rageval-refresh"
+    )
+    piped = project.run("--rageval=concurrency=4", "--rageval-refresh")
     # Without a terminal, progress lines are printed now and then, and never rewritten.
     assert "\r" not in piped.stdout.str()
 
@@ -206,8 +184,7 @@ GRID = (
 
 
 def test_a_grid_of_cutoffs_and_orders_is_ordinary_parametrizing(project):
-    conftest = project.path / "conftest.py"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + LISTING, encoding="utf-8")
+    project.add(LISTING)
     project.test(GRID)
     result = project.run("--rageval-report=report.json")
     result.assert_outcomes(passed=4)
@@ -219,7 +196,7 @@ def test_a_grid_of_cutoffs_and_orders_is_ordinary_parametrizing(project):
             "    rel_recall.answer@2: 0 parametric answers, 4 hallucinated citations",
         ]
     )
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     scores = [test["scores"][0] for test in report["tests"]]
     assert [score.get("order") for score in scores] == ["random", "random", None, None]
     assert all(score["counts"]["hallucinated_citations"] == 4 for score in scores)
@@ -245,7 +222,7 @@ def test_b(rageval): rageval.score("answer.correct@1")
     result = project.run("--rageval-report=report.json", "--rageval=seed=7")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["generator m1 at * (temperature 0.5), answers compared by f1>=0.5"])
-    report = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    report = project.read()
     assert report["settings"] == {
         "generator": f"m1 at {llm.url}",
         "temperature": 0.5,
@@ -275,7 +252,7 @@ def test_a_retriever_that_loses_more_leaves_recall_of_what_was_shown_a_number(pr
     result.stdout.fnmatch_lines(
         ["    rel_recall.answer@2: 2 undefined: 2 × no relevant passage was in the prompt"]
     )
-    (entry,) = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["tests"][0]["scores"]
+    (entry,) = project.read()["tests"][0]["scores"]
     assert (entry["n"], entry["unscored"], entry["undefined"]) == (2, 0, 2)
 
 
@@ -293,7 +270,7 @@ def test_reports_of_each_kind_tell_the_same(project, llm):
         "report: out.json",
         *(f"report: {project.path / 'out'}.{suffix}" for suffix in ("json", "md", "html")),
     ]
-    document = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    document = project.read("out.json")
     assert {test["nodeid"]: test["outcome"] for test in document["tests"]} == {
         "test_it.py::test_gate": "failed",
         "test_it.py::test_own": "passed",
@@ -328,7 +305,7 @@ def test_a_rerun_that_passes_is_a_test_that_passed(project):
     conftest = project.path / "conftest.py"
     conftest.write_text("import pytest\n" + conftest.read_text(encoding="utf-8") + again, encoding="utf-8")
     project.run("--rageval-report=out.json")
-    (test,) = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read("out.json")["tests"]
     assert test["outcome"] == "passed"
     assert "message" not in test
 
@@ -366,7 +343,7 @@ def test_other(broken): pass
 
 
 def ends(project) -> dict[str, str]:
-    document = json.loads((project.path / "out.json").read_text(encoding="utf-8"))
+    document = project.read("out.json")
     return {test["nodeid"].partition("::")[2]: test["outcome"] for test in document["tests"]}
 
 
@@ -389,8 +366,7 @@ def test_each_test_with_scores_is_reported_however_it_ended(project):
 
 
 def test_a_retriever_that_cannot_be_made_is_no_green_report(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source.replace("return search", "raise RuntimeError('no index')"))
+    project.change("return search", "raise RuntimeError('no index')")
     project.test(GATE)
     result = project.run("--rageval-report=out.md")
     result.assert_outcomes(errors=2)

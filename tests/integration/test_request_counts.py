@@ -1,6 +1,5 @@
 """The number of requests in the report does not depend on the cached replies."""
 
-import json
 import sqlite3
 
 from tests.integration.conftest import Project
@@ -16,7 +15,7 @@ def test_gate(): pass
 
 def _llm(project: Project, *arguments: str) -> dict[str, int]:
     project.run("--rageval-report=report.json", *arguments)
-    usage = json.loads((project.path / "report.json").read_text(encoding="utf-8"))["llm"]
+    usage = project.read()["llm"]
     return {name: usage[name] for name in ("requests", "cached", "live", "failed")}
 
 

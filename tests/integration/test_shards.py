@@ -80,7 +80,7 @@ class Judging(Arena):
 
 
 def document(project: Project, name: str, *, times: bool = False) -> dict:
-    report = json.loads((project.path / name).read_text(encoding="utf-8"))
+    report = project.read(name)
     for run in report.get("history", ()):
         for key in ("time", *OF_ONE_RUN):
             run.pop(key, None)
@@ -131,8 +131,7 @@ def rich(project: Project, llm: LLMServer) -> None:
         for n in range(6)
     ]
     (project.path / "labels.jsonl").write_text("\n".join(map(json.dumps, labels)), encoding="utf-8")
-    conftest = project.path / "conftest.py"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + SYSTEMS, encoding="utf-8")
+    project.add(SYSTEMS)
     project.policies(**POLICIES)
     project.test(TESTS)
     project.run("--rageval-update-baseline")
@@ -253,8 +252,7 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     llm.model = Panel(llm)
     project.use(llm)
     project.evalset(20, reference="That is a long story.", nuggets=NUGGETS)
-    conftest = project.path / "conftest.py"
-    conftest.write_text(conftest.read_text(encoding="utf-8") + TIMED, encoding="utf-8")
+    project.add(TIMED)
     project.policies(**POLICIES)
     project.test(
         "".join(f"@pytest.mark.rageval_threshold({mark})\n" for mark in marks) + "def test_gate(): pass\n"
@@ -349,7 +347,7 @@ def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -
 
 @pytest.mark.slow
 def test_a_note_of_all_shards_is_printed_once(project: Project) -> None:
-    project.test("@pytest.mark.rageval_threshold('recal@1', min=0.1)\ndef test_gate(): pass\n")
+    project.gate("recal@1 min=0.1")
     run_whole(project)
     assert merge(project, *shards(project, 2), "--report=merged.json") == 1
     assert document(project, "merged.json") == document(project, "whole.json")
@@ -420,7 +418,7 @@ def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
     conftest = project.path / "conftest.py"
     source = conftest.read_text(encoding="utf-8").replace("range(1, 21)", "range(1, 61)")
     conftest.write_text(source, encoding="utf-8")
-    project.test('@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n')
+    project.gate("recall@1 max_drop=0.02")
     project.run("--rageval-update-baseline")
     before = (project.path / "rageval_baseline.json").read_bytes()
     result = project.run("--rageval-sample=0.3", "--rageval-report=some.json")

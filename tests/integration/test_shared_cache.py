@@ -246,8 +246,7 @@ def test_no_form_of_a_url_shows_its_password(project, llm, redis, monkeypatch, c
     """The password is in no output and no file, whatever is wrong with the URL or the store; nor in a folder's name."""
     project.use(llm)
     project.test(SCORE)
-    conftest = project.path / "conftest.py"
-    conftest.write_text(f"{conftest.read_text(encoding='utf-8')}\n{PLUGIN}", encoding="utf-8")
+    project.add(PLUGIN)
     url = URLS[form].format(password="planted-password", place=f"127.0.0.1:{redis.port}/0")
     monkeypatch.setenv("RAGEVAL_CACHE_URL", url)
     result = project.run(*SHOW_ALL)
@@ -400,17 +399,13 @@ def test_a_store_of_another_plugin(project, llm, monkeypatch, capsys):
     """A store that a plugin registers is selected by its URL scheme, in runs and in commands."""
     project.use(llm)
     project.test(SCORE)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source
-        + """
+    project.add("""
 from pathlib import Path
 
 def pytest_rageval_register(registry):
     from pytest_rageval.models.stores.sqlite import SqliteStore
     registry.add_store("team", lambda url, namespace: SqliteStore(Path(url.public.removeprefix("team://")) / namespace))
-"""
-    )
+""")
     for folder in ("one", "other"):
         project.run(
             f"--rageval-cache=team://{project.path}/shared", f"--rageval=cache_dir={folder}"

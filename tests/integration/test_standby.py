@@ -23,8 +23,7 @@ def add(item):
 
 @pytest.fixture(autouse=True)
 def _seen(project):
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + SEEN)
+    project.add(SEEN)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def gate(*specs):
 
 def report(project, *arguments):
     result = project.run("--rageval-report=r.json", *arguments)
-    (test,) = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    (test,) = project.read("r.json")["tests"]
     return result, test
 
 

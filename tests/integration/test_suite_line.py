@@ -1,6 +1,5 @@
 """The gate of the suite: drops that are not significant in any test, and are in all of them together."""
 
-import json
 import os
 from pathlib import Path
 
@@ -45,7 +44,7 @@ def _write(project, marks: str = ""):
 
 def _suite(project, run, *arguments):
     result = run("--rageval-report=report.json", *arguments)
-    document = json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    document = project.read()
     return result, document.get("suite")
 
 
@@ -86,7 +85,7 @@ def test_workers_and_shards_say_the_same(suite):
         assert main(["merge", "s1.json", "s2.json", "--report", "merged.json"]) == 1
     finally:
         os.chdir(folder)
-    merged = json.loads((suite.path / "merged.json").read_text(encoding="utf-8"))
+    merged = suite.read("merged.json")
     assert merged["suite"] == alone
 
 

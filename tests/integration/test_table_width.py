@@ -1,18 +1,12 @@
 """The table of scores on a pseudo-terminal, where pytest knows the width and writes colours."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import pytest
 
 from tests.foreign_plugins import WITHOUT
+from tests.integration.conftest import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -51,37 +45,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "test_it.py").write_text(TESTS, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    done = _run(folder, 80, "--rageval-update-baseline")
-    assert "1 passed" in done, done
+    on_a_terminal(folder, *WITHOUT, "--rageval-update-baseline", columns=80)
     return folder
-
-
-def _run(folder: Path, columns: int, *arguments: str, **environment: str) -> str:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in {"COLUMNS", "CI", "NO_COLOR", "FORCE_COLOR"}
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *WITHOUT, "--rootdir=.", "-p", "no:cacheprovider", *arguments],
-        cwd=folder,
-        env=env | {"TERM": "xterm-256color"} | environment,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    written = b""
-    try:
-        while chunk := os.read(ours, 2**16):
-            written += chunk
-    except OSError:  # Linux reports the end of a terminal as an error
-        pass
-    process.wait(60)
-    os.close(ours)
-    return written.decode().replace("\r\n", "\n")
 
 
 def _table(text: str) -> str:
@@ -92,9 +57,21 @@ def _table(text: str) -> str:
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
-def test_the_table_fits_a_terminal_of_any_width(project: Path, columns: int) -> None:
+def test_the_table_fits_a_terminal_of_any_width(
+    project: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
     """From 40 to 200 columns no row is wrapped: verdict, score, value with change and bound come first."""
-    text = ESCAPES.sub("", _run(project, columns, WORSE="1"))
+    monkeypatch.setenv("WORSE", "1")
+    coloured = on_a_terminal(project, *WITHOUT, columns=columns, status=1)
+    table = coloured[coloured.index("  verdict") :]
+    red, green = (
+        [found.strip() for found in re.findall(rf"\x1b\[{code}m([^\x1b]*)\x1b\[0m", table)]
+        for code in (31, 32)
+    )
+    assert red[:2] == ["fail", "0.600 (−0.400)"]
+    assert green[0] == "pass"
+    assert len([found for found in green if found != "pass"]) >= 2, green
+    text = ESCAPES.sub("", coloured)
     below = text[text.index("  verdict") :]
     lines = [
         line for line in below[: below.index("\n=")].splitlines() if "::" not in line and "://" not in line
@@ -120,16 +97,3 @@ def test_the_table_fits_a_terminal_of_any_width(project: Path, columns: int) -> 
         ]
         assert rows[0][2:4] == ["0.600 (−0.400)", "≥ 0.9 ↓ 0.02 lost ≤ 3"]
         assert ("95% interval" in head) == (columns >= 100)
-
-
-@pytest.mark.parametrize("columns", [40, 120])
-def test_verdict_and_value_have_the_colour_of_the_verdict(project: Path, columns: int) -> None:
-    text = _run(project, columns, WORSE="1")
-    table = text[text.index("  verdict") :]
-    red, green = (
-        [found.strip() for found in re.findall(rf"\x1b\[{code}m([^\x1b]*)\x1b\[0m", table)]
-        for code in (31, 32)
-    )
-    assert red[:2] == ["fail", "0.600 (−0.400)"]
-    assert green[0] == "pass"
-    assert len([found for found in green if found != "pass"]) >= 2, green

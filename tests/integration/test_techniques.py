@@ -43,8 +43,7 @@ def test_gate(): pass
 
 
 def _use(project, retriever: str) -> None:
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(source + ENCODER + FIXTURE.format(retriever=retriever))
+    project.add(ENCODER + FIXTURE.format(retriever=retriever))
     project.test(GATE)
 
 

@@ -1,6 +1,5 @@
 """Failures on the terminal: full text once, one line in pytest's summary, location of the test, next step."""
 
-import json
 import re
 
 import pytest
@@ -54,7 +53,7 @@ def test_on_ci_the_failure_is_printed_once_and_its_summary_is_a_line(
 @pytest.mark.parametrize("style", STYLES)
 def test_a_failure_points_at_the_test(project: Project, style: str) -> None:
     project.lose(1)
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.9")
     result = project.run(f"--tb={style}")
     places = [line for line in result.outlines if ".py:4" in line]
     expected = (
@@ -75,9 +74,7 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
         "def test_assertion(rageval):\n"
         '    assert rageval.score("recall@1") > 0.8\n'
     )
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        f"{source}\n"
+    project.add(
         "def pytest_runtest_logreport(report):\n"
         "    if report.failed:\n"
         "        crash = report.longrepr.reprcrash\n"
@@ -93,7 +90,7 @@ def test_other_plugins_see_the_place_and_the_line(project: Project) -> None:
         f"setup {path} 8 rageval_threshold has no keyword 'maximum'. Did you mean max?",
         f"call {path} 11 assert recall@1 > 0.8",
     ]
-    tests = json.loads((project.path / "r.json").read_text(encoding="utf-8"))["tests"]
+    tests = project.read("r.json")["tests"]
     messages = [test["message"] for test in tests]
     assert len(messages) == 4
     assert sum("1 of 4 questions is below" in message for message in messages) == 3
@@ -120,7 +117,7 @@ def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Projec
             "  pytest --rageval-update-baseline test_it.py::test_gate",
         ]
     )
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.9")
     result = project.run()
     result.assert_outcomes(failed=1)
     assert "accept this" not in str(result.stdout)
@@ -170,11 +167,7 @@ def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no
         "[1]" if "item-2" in prompt else "the code, 77" if "item-3" in prompt else "c1x"
     )
     project.use(llm)
-    project.test(
-        '@pytest.mark.rageval_threshold("rel_recall.answer@1", min=0.9)\n'
-        '@pytest.mark.rageval_threshold("rel_recall.citation@1", min=0.9)\n'
-        "def test_gate(): pass\n"
-    )
+    project.gate("rel_recall.answer@1 min=0.9", "rel_recall.citation@1 min=0.9")
     result = project.run("-vv", "--rageval-report=r.html")
     result.assert_outcomes(failed=1)
     text = str(result.stdout)

@@ -9,7 +9,7 @@ from tests.integration.conftest import Project
 if sys.platform == "win32":
     pytest.skip("there are no pseudo terminals", allow_module_level=True)
 
-from tests.integration.test_reports import on_a_terminal
+from tests.integration.conftest import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,9 @@ def test_text_wraps_at_the_width_of_the_terminal(
 ) -> None:
     """Text wraps at the terminal's width, also in workers; rows of the table and commands are not wrapped."""
     monkeypatch.setenv("COLUMNS", str(columns))
-    shown = on_a_terminal(worse, "--color=no", "--rageval-report=r.md", *workers, status=1).splitlines()
+    shown = on_a_terminal(
+        worse.path, *worse.arguments, "--color=no", "--rageval-report=r.md", *workers, status=1
+    ).splitlines()
     failure = shown[shown.index(next(line for line in shown if "_ test_fail _" in line)) + 1 :]
     failure = failure[: failure.index(next(line for line in failure if line.startswith("accept this drop")))]
     notes = [line for line in shown if line.startswith("    ")]

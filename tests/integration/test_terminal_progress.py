@@ -1,6 +1,5 @@
 """Progress without a terminal and with workers, and the cost of an interrupted run."""
 
-import json
 import os
 import re
 import signal
@@ -70,23 +69,17 @@ def test_with_q_a_log_says_that_a_server_is_waited_for(
 
 def test_with_q_a_slow_retriever_has_no_progress(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.1)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace("    wanted =", "    import time; time.sleep(0.1)\n    wanted =")
-    )
+    project.change("    wanted =", "    import time; time.sleep(0.1)\n    wanted =")
     project.evalset(8)
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.1")
     assert "questions retrieved" not in str(project.run("-q").stdout)
 
 
 def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.2)
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.pytester.makeconftest(
-        source.replace("    wanted =", "    import time; time.sleep(0.15)\n    wanted =")
-    )
+    project.change("    wanted =", "    import time; time.sleep(0.15)\n    wanted =")
     project.evalset(8)
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.1")
     printed = str(project.run().stdout)
     assert re.search(
         r"rageval: \d of 8 questions retrieved \(\d+%\), \d+\.\d a second, about \d s left\n", printed
@@ -145,7 +138,7 @@ def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
     # The requests in flight, up to two per process, are not counted as paid.
     assert replies // 8 <= int(paid[1]) <= len(llm.requests) < replies
     assert float(paid[2]) > 0
-    report = json.loads((slow.path / "report.json").read_text(encoding="utf-8"))
+    report = slow.read()
     assert (report["llm"]["live"], len(report["tests"])) == (int(paid[1]), 1)
 
 

@@ -21,7 +21,7 @@ MARKED = (
 def test_the_header_says_that_a_timeout_counts_the_evaluation(
     project: Project, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.5)\ndef test_gate(): pass\n')
+    project.gate("recall@1 min=0.5")
     options = ["--timeout=60"] if where == "option" else []
     keys = {"timeout": "60"} if where == "ini" else {}
     if where == "environment":

@@ -37,7 +37,7 @@ def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(
 
 
 def test_a_score_above_its_maximum_fails(project):
-    project.test('@pytest.mark.rageval_threshold("precision@2", max=0.4)\ndef test_gate(): pass')
+    project.gate("precision@2 max=0.4")
     result = project.run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["precision@2: 0.500 is above the maximum 0.4: *"])
@@ -76,11 +76,7 @@ def test_where_allows_other_examples_to_lack_what_a_score_needs(project):
 
 def test_all_thresholds_of_a_test_are_reported_together(project):
     project.lose(1)
-    project.test(
-        '@pytest.mark.rageval_threshold("recall@2", min=1.0)\n'
-        '@pytest.mark.rageval_threshold("mrr@2", min=0.99)\n'
-        "def test_gate(): pass\n"
-    )
+    project.gate("recall@2 min=1.0", "mrr@2 min=0.99")
     result = project.run()
     result.stdout.fnmatch_lines(["recall@2: 0.750 is below *", "mrr@2: 0.750 is below *"])
 
@@ -110,7 +106,7 @@ def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
     """A failure shows the lost questions that fit, all with -v, and names the others by id."""
     project.evalset(20)
     project.lose(*range(1, 16))
-    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass')
+    project.gate("recall@1 min=0.9")
     project.run().stdout.fnmatch_lines(["9 more (-v shows all): q7, q8, q9, q10, q11, q12, q13, q14, q15"])
     project.run("-q").stdout.fnmatch_lines(["14 more *"])
     project.run("-v").stdout.fnmatch_lines(["  q15  0 *"])
@@ -158,7 +154,7 @@ def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
     result = run("--rageval-report=out.json", workers)
     result.assert_outcomes(passed=2)
     result.stdout.no_fnmatch_line("*does nothing*")
-    [test] = json.loads((project.path / "out.json").read_text(encoding="utf-8"))["tests"]
+    [test] = project.read("out.json")["tests"]
     assert [score["spec"] for score in test["scores"]] == ["recall@1"]
     project.test(BY_NAME.format(0.5))
     project.lose(1, 2, 3)

@@ -1,7 +1,5 @@
 """Recorded traces as the retriever of a run (`TraceRun`)."""
 
-import json
-
 import pytest
 
 from tests.trace_files import lines, phoenix
@@ -33,7 +31,7 @@ def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
     project.test(GATE.format(bounds="min=0.7"))
     result = project.run("--rageval=max_unscored=0.3", "--rageval-report=report.json")
     result.assert_outcomes(passed=1)
-    (test,) = json.loads((project.path / "report.json").read_text())["tests"]
+    (test,) = project.read()["tests"]
     (score,) = test["scores"]
     assert {example["id"]: example["score"] for example in score["examples"]} == {
         "q1": 1,
@@ -56,11 +54,11 @@ def test_production_is_the_baseline_of_the_retriever_to_come(project):
     now = (project.path / "conftest.py").read_text()
     project.pytester.makeconftest(RECORDED)
     project.test(GATE.format(bounds="max_drop=0.02"))
-    project.run_process("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
     project.pytester.makeconftest(now)
-    project.run_process().assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=1)
     project.lose(*range(1, 13))
-    project.run_process().assert_outcomes(failed=1)
+    project.run().assert_outcomes(failed=1)
 
 
 def test_an_export_as_the_eval_set_is_an_error_with_a_remedy(project):

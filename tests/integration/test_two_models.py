@@ -29,7 +29,7 @@ def _table(project, text: str) -> None:
 
 
 def _report(project) -> dict:
-    return json.loads((project.path / "report.json").read_text(encoding="utf-8"))
+    return project.read()
 
 
 def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
@@ -121,7 +121,7 @@ def test_without_parameters_nothing_of_them_is_written(project, llm):
     project.use(llm)
     project.test(GATE.replace("min=0.9", "max_drop=0.1"))
     project.run("--rageval-update-baseline", "--rageval-cassette=tape.jsonl", "--rageval-record")
-    baseline = json.loads((project.path / "rageval_baseline.json").read_text(encoding="utf-8"))
+    baseline = project.read("rageval_baseline.json")
     (score,) = baseline["tests"]["test_it.py::test_gate"]["scores"].values()
     names = {name for name in score["fingerprint"] if name.startswith(("generator", "judge"))}
     assert names == {
@@ -180,9 +180,8 @@ def test_a_judges_server_without_a_model_is_an_error(project, judge):
     """A judge's server without a model is an error, since canonical comparison would not use the server."""
     project.test(GATE)
     # A generator in the conftest, so that the embedded model is not needed.
-    source = (project.path / "conftest.py").read_text(encoding="utf-8")
     generator = "def rageval_generator(): return lambda question, passages: passages[0].text"
-    project.pytester.makeconftest(f"{source}\n@pytest.fixture(scope='session')\n{generator}\n")
+    project.add(f"@pytest.fixture(scope='session')\n{generator}")
     result = project.run(f"--rageval=judge_base_url={judge.url}")
     result.stdout.fnmatch_lines(
         ["*The judge has a server, a key or parameters of its own, but no model is named*"]

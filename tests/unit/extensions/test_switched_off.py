@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_rageval.core.extensions import installed
+from tests.foreign_plugins import WITHOUT
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope")]
 
@@ -61,7 +62,7 @@ def test_each_can_be_off(pytester):
             pass
         """
     )
-    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*WITHOUT).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_each_can_be_off(pytester):
 )
 def test_an_unknown_name_is_an_error(pytester, value, message):
     pytester.makeini(f"[pytest]\nrageval_extensions = {value}\n")
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message, "`rageval extensions` lists them.*"])
 
@@ -109,6 +110,6 @@ def test_the_mark_of_an_extension_that_is_off_is_an_error(pytester):
         def test_judge(): pass
         """
     )
-    result = pytester.runpytest_inprocess("-o", "rageval_extensions=-calibration")
+    result = pytester.runpytest_inprocess(*WITHOUT, "-o", "rageval_extensions=-calibration")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*has the mark rageval_calibration, which does nothing.*"])

@@ -12,6 +12,7 @@ from pytest_rageval.extensions.citation_support.scores import SUPPORT_OF_STATEME
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
+from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 from tests.unit.scores.conftest import World
 
@@ -227,7 +228,7 @@ def test_a_run_with_a_model_as_judge(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TEST)
     with LLMServer(_model) as llm:
         result = pytester.runpytest_inprocess(
-            "--rageval-model=m", "--rageval-judge-model=j", f"--rageval-base-url={llm.url}"
+            *WITHOUT, "--rageval-model=m", "--rageval-judge-model=j", f"--rageval-base-url={llm.url}"
         )
         assert len(llm.requests) == 3
     assert result.ret == 1

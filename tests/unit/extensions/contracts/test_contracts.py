@@ -13,6 +13,7 @@ from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.evalsets import load
 from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.records import check_evalset, example_from
+from tests.foreign_plugins import WITHOUT
 from tests.unit.scores.conftest import World
 
 OLD = (
@@ -278,14 +279,14 @@ def test_one_leak_of_a_hundred_is_red(pytester: pytest.Pytester) -> None:
         pytester.path.joinpath("e.jsonl").write_text("\n".join(lines))
 
     write(*(f"fine {n}" for n in range(100)))
-    assert pytester.runpytest_inprocess().ret == 0
+    assert pytester.runpytest_inprocess(*WITHOUT).ret == 0
     write(*(f"fine {n}" for n in range(99)), "a leak")
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         ["leak@5: 0.010 is above the maximum 0*", "*q99*", "*n at rank 2: of another tenant*"]
     )
     pytester.makepyfile(TEST.replace("negatives=", "negative="))
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*negative*"])

@@ -14,6 +14,7 @@ from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.extensions.robustness.scores import PERTURBATIONS, WORD, perturbed
 from tests.docs.pages import ROOT, UPDATE
+from tests.foreign_plugins import WITHOUT
 from tests.unit.scores.conftest import World
 
 PAGE = ROOT / "docs" / "how-to" / "robustness.md"
@@ -178,7 +179,7 @@ def test_a_retriever_that_minds_case_is_red_and_says_so(pytester: pytest.Pyteste
         json.dumps({"id": f"q{n}", "question": f"Where is {n}?", "gold": [{"id": "a"}]}) for n in range(20)
     ]
     pytester.path.joinpath("e.jsonl").write_text("\n".join(lines))
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [

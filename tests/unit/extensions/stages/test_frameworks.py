@@ -14,6 +14,7 @@ from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.run.registry import Registry
+from tests.foreign_plugins import WITHOUT
 
 pytestmark = pytest.mark.slow  # importing LlamaIndex takes seconds
 
@@ -296,7 +297,7 @@ def test_a_lost_question_names_the_stage_of_a_framework(pytester: pytest.Pyteste
         def test_it():
             pass
     """)
-    result = pytester.runpytest_inprocess()
+    result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [

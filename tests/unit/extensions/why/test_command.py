@@ -15,6 +15,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.why.command import Key, _explained, _lines
 from pytest_rageval.extensions.why.plugin import factors_of
 from pytest_rageval.extensions.why.shares import Run, runs_of
+from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope")
@@ -186,7 +187,7 @@ def test_a_score_that_a_run_lacks_is_named_with_the_reason(tmp_path: Path) -> No
 )
 def test_an_ordinary_run_has_the_values_after(pytester, option, expected):
     write(pytester.path, test="def test_it(rageval_factor):\n    print(*rageval_factor.values())\n")
-    result = pytester.runpytest_inprocess("-s", *option)
+    result = pytester.runpytest_inprocess(*WITHOUT, "-s", *option)
     result.assert_outcomes(passed=1)
     assert expected in result.stdout.str()
 
@@ -215,7 +216,7 @@ def test_an_ordinary_run_has_the_values_after(pytester, option, expected):
 )
 def test_a_mistake_is_an_error_of_each_test_with_the_fixture(pytester, conftest, option, expected):
     write(pytester.path, conftest)
-    result = pytester.runpytest_inprocess(*option)
+    result = pytester.runpytest_inprocess(*WITHOUT, *option)
     result.assert_outcomes(errors=1)
     assert expected in result.stdout.str()
 
@@ -226,7 +227,7 @@ def test_without_the_extension_there_is_no_fixture(pytester: pytest.Pytester) ->
         pytester.path,
         conftest=CONFTEST.replace("(rageval_factor)", "()").replace('rageval_factor["chunk_size"]', "0"),
     )
-    pytester.runpytest_inprocess("-o", "rageval_extensions=-why").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*WITHOUT, "-o", "rageval_extensions=-why").assert_outcomes(passed=1)
 
 
 def _config(**tables: object) -> Any:
