@@ -301,7 +301,7 @@ def test_a_score_in_the_body_lets_systems_battle(three):
 
 
 def test_systems_of_different_processes_have_no_battles(three):
-    options = ("--rageval=arena_pairs=18", "--rageval-report=report.json", "-n3")
+    options = ("--rageval=arena_pairs=18", "--rageval-report=report.json", "-n2")
     result = three.run_process(*options, "--dist=load")
     result.stdout.fnmatch_lines(
         ["    no battles of *@1 and *@1*, or no process had the answers of both (*--dist loadfile)"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.cli import main
 from tests.batch_server import BatchServer
 from tests.docs.test_report_schema import check
 from tests.foreign_plugins import WITHOUT
@@ -113,31 +114,37 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
 
 
 @pytest.mark.slow
-def test_each_step_is_a_command(suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_is_a_command(
+    suite: Project,
+    server: BatchServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     """`rageval batch` submits, shows the status and collects in separate commands; the tests then send no request."""
 
-    def rageval(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest_rageval", "batch", *arguments]
-        return subprocess.run(command, cwd=suite.path, capture_output=True, text=True, check=False)
+    def rageval(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        return main(["batch", *arguments]), *capfd.readouterr()
 
+    monkeypatch.chdir(suite.path)
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
     server.polls = 1
-    assert rageval("status").stdout == "There are no batches.\n"
-    result = rageval("submit", "-q", "test_it.py")
-    assert result.stdout.startswith("submitted batch-1 at ")
-    assert "17 replies missing" in result.stderr
-    result = rageval("status")
-    assert (result.returncode, "in_progress" in result.stdout) == (1, True)
-    result = rageval("collect")
-    assert (result.returncode, "17 of 17 replies kept" in result.stdout) == (0, True)
+    assert rageval("status")[1] == "There are no batches.\n"
+    _, out, err = rageval("submit", "-q", "test_it.py")
+    assert out.startswith("submitted batch-1 at ")
+    assert "17 replies missing" in err
+    status, out, _ = rageval("status")
+    assert (status, "in_progress" in out) == (1, True)
+    status, out, _ = rageval("collect")
+    assert (status, "17 of 17 replies kept" in out) == (0, True)
     suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["submitted batch-2 *"])
-    assert rageval("collect").returncode == 1
+    assert rageval("collect")[0] == 1
     suite.run("--rageval-batch=collect")
     suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["no reply is missing"])
     suite.run().assert_outcomes(passed=1)
     assert not server.live
-    result = rageval("submit", "--no-such-option")
-    assert (result.returncode, "unrecognized arguments: --no-such-option" in result.stderr) == (2, True)
+    status, _, err = rageval("submit", "--no-such-option")
+    assert (status, "unrecognized arguments: --no-such-option" in err) == (2, True)
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def _body(body):
 
 def test_workers_ask_each_request_once(project, llm):
     """Workers with an empty cache that need the same scores at the same time send each request once."""
-    processes = 4
+    processes = 2
     project.use(llm)
     llm.latency_s = 0.1
     project.evalset(20)

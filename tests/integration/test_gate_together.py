@@ -17,6 +17,7 @@ def test_many(k): pass
 @pytest.mark.rageval_threshold("precision@2", min=0.1)
 def test_more(): pass
 
+@pytest.mark.xdist_group("slow")
 @pytest.mark.rageval_threshold("ndcg@3", max_drop=0.02, by="topic")
 class TestAll:
     def test_one(self): pass
@@ -113,19 +114,13 @@ def test_workers_order_and_reruns_change_nothing(worse, monkeypatch):
     ]
     assert alone[1] != worse.good
     assert _told(worse, worse.run) == alone
-    assert _told(worse, worse.run_process, "-n2") == alone
+    # Workers append the xdist group to the node id; the baseline is looked up by the node id without the group.
+    assert _told(worse, worse.run_process, "-n2", "--dist=loadgroup") == alone
     monkeypatch.setenv("REVERSED", "1")
     assert _told(worse, worse.run) == alone
     monkeypatch.delenv("REVERSED")
     _more(worse, RERUNS)
     assert _told(worse, worse.run) == alone
-
-
-def test_groups_of_workers_are_no_part_of_a_tests_name(worse):
-    """Workers append the xdist group to the node id; the baseline is looked up by the node id without the group."""
-    worse.test(TESTS.replace("class TestAll", '@pytest.mark.xdist_group("slow")\nclass TestAll'))
-    alone = _told(worse, worse.run)
-    assert _told(worse, worse.run_process, "-n2", "--dist=loadgroup") == alone
 
 
 def _levels(project, run, *arguments):
@@ -157,7 +152,7 @@ EVERYTHING = {
         ("--maxfail=1",),
         ("-k", "many"),
         ("test_it.py::test_more",),
-        ("-n2", "-k", "many or more"),
+        pytest.param(("-n2", "-k", "many or more"), marks=pytest.mark.long),
     ],
     ids=" ".join,
 )

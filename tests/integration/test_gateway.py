@@ -145,7 +145,7 @@ def llama_index(tmp_path_factory):
 
 CASES = [
     "openai",
-    pytest.param("openai streams", marks=pytest.mark.slow),
+    pytest.param("openai streams", marks=[pytest.mark.slow, pytest.mark.long]),
     pytest.param("langchain", marks=[pytest.mark.slow, pytest.mark.long]),
     pytest.param("llamaindex", marks=[pytest.mark.slow, pytest.mark.long]),
 ]
@@ -346,7 +346,9 @@ CONCURRENT_FALLBACK = (
         ("--rageval=max_calls=0", "*max_calls=0 is reached*"),
     ],
 )
-@pytest.mark.parametrize("asynchronous", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "asynchronous", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.long])]
+)
 def test_what_the_application_says_without_its_model_is_not_scored(
     application, upstream, option, message, asynchronous
 ):
@@ -398,12 +400,10 @@ def test_a_call_before_the_session_is_an_error(application, upstream):
 def test_no_key_is_in_any_file_or_output(application):
     project = application(OPENAI.replace('model="m1"', 'model=["m1"]'), rageval_gateway="true")
     options = ("--showlocals", "--rageval-report=out.json", "-vv", "--log-level=DEBUG")
-    result = project.run_process(*options, "--rageval-cassette=replies.jsonl", "--rageval-record")
+    result = project.run(*options, "--rageval-cassette=replies.jsonl", "--rageval-record")
     result.assert_outcomes(errors=1)
     application(rageval_gateway="true")
-    project.run_process(*options, "--rageval-cassette=replies.jsonl", "--rageval-record").assert_outcomes(
-        passed=1
-    )
+    project.run(*options, "--rageval-cassette=replies.jsonl", "--rageval-record").assert_outcomes(passed=1)
     texts = [str(result.stdout), str(result.stderr)]
     files = [path for path in project.path.rglob("*") if path.is_file()]
     assert any(path.name == "replies.sqlite" for path in files)

@@ -78,7 +78,7 @@ def files(folder: Path) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "framework",
-    ["", "langchain", *(pytest.param(name, marks=pytest.mark.long) for name in ("llamaindex", "haystack"))],
+    ["", *(pytest.param(name, marks=pytest.mark.long) for name in ("langchain", "llamaindex", "haystack"))],
 )
 def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
     framework, project, run, capsys
@@ -138,7 +138,9 @@ def test_another_order_is_red(project, run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("retriever", ["app.search:search", "app.search:build()"])
+@pytest.mark.parametrize(
+    "retriever", ["app.search:search", pytest.param("app.search:build()", marks=pytest.mark.long)]
+)
 def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
     """With the user's retriever and eval set the threshold has no min, since the mean is not known yet.
 

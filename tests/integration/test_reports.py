@@ -157,7 +157,7 @@ def test_a_long_run_shows_progress_on_a_terminal_alone(project, llm):
     """A progress line counts replies on a terminal, but not with -q or if the output is a file."""
     llm.latency_s = 0.2
     project.use(llm)
-    project.evalset(12)
+    project.evalset(8)
     project.gate("llm_reteval@1 min=0.9")
     shown = on_a_terminal(project.path, *project.arguments, "--rageval=concurrency=4", "--rageval-refresh")
     assert " replies (" in shown

@@ -142,7 +142,7 @@ def rich(project: Project, llm: LLMServer) -> None:
 @pytest.mark.parametrize(
     ("number", "arguments"),
     [
-        pytest.param(8, (), id="8"),
+        pytest.param(4, (), id="4"),
         pytest.param(2, ("-n2",), id="2, with two workers", marks=pytest.mark.long),
     ],
 )

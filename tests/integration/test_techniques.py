@@ -5,6 +5,9 @@ import sqlite3
 
 import pytest
 
+from pytest_rageval.extensions.embeddings.encoder import shared_encoder
+from tests.llm_server import clerk
+
 pytestmark = pytest.mark.slow
 
 ENCODER = '''
@@ -42,6 +45,14 @@ def test_gate(): pass
 """
 
 
+@pytest.fixture(autouse=True)
+def _own_encoder():
+    """The encoder that a run changes is not that of the next."""
+    shared_encoder.cache_clear()
+    yield
+    shared_encoder.cache_clear()
+
+
 def _use(project, retriever: str) -> None:
     project.add(ENCODER + FIXTURE.format(retriever=retriever))
     project.test(GATE)
@@ -49,8 +60,6 @@ def _use(project, retriever: str) -> None:
 
 def _writer(prompt: str) -> str:
     """Write a passage about the item in the prompt; answer questions as the scripted model does."""
-    from tests.llm_server import clerk
-
     item = re.findall(r"item-\d+", prompt)[-1]
     return f"all about {item} here" if prompt.endswith(("Passage:", "\n1.")) else clerk(prompt)
 
@@ -59,7 +68,7 @@ def test_embeddings_are_cached_in_the_cache_folder(project, llm):
     project.use(llm)
     _use(project, "dense")
     for _ in range(2):
-        project.run_process("--rageval=cache_dir=here").assert_outcomes(passed=1)
+        project.run("--rageval=cache_dir=here").assert_outcomes(passed=1)
         assert len((project.path / "encoded.txt").read_text().splitlines()) == 24
     connection = sqlite3.connect(project.path / "here" / "embeddings.sqlite")
     assert connection.execute("SELECT count(*) FROM embeddings").fetchone() == (24,)
@@ -71,12 +80,12 @@ def test_what_a_technique_asks_is_planned_and_paid_once(project, llm):
     llm.model = _writer
     project.use(llm)
     _use(project, "HyDERetriever(dense, rageval_llm)")
-    plan = project.run_process("--rageval-plan")
+    plan = project.run("--rageval-plan")
     plan.stdout.fnmatch_lines(["in total", "*≤ 8 *0 *≤ 8 *", "4 of the live requests are an upper bound*"])
     assert not llm.requests
-    project.run_process().assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=1)
     assert len(llm.requests) == 8
-    project.run_process("--rageval-replay").assert_outcomes(passed=1)
+    project.run("--rageval-replay").assert_outcomes(passed=1)
     assert len(llm.requests) == 8
 
 
@@ -86,4 +95,4 @@ def test_a_pool_a_question(project, llm):
     pools = "{f'What is the code of item-{n}?': DOCUMENTS[n - 1 : n + 2] for n in range(1, 5)}"
     made = "lambda pool: FusionRetriever(DenseRetriever(pool, encoder=rageval_encoder), rageval_llm)"
     _use(project, f"PooledRetriever({pools}, {made})")
-    project.run_process().assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=1)

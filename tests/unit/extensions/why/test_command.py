@@ -1,6 +1,7 @@
 """`rageval why`: the table of factors, and runs of pytest with some of them reverted."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -51,6 +52,7 @@ def why(folder: Path, *arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "pytest_rageval", "why", *arguments],
         cwd=folder,
+        env={**os.environ, "PYTEST_ADDOPTS": " ".join(WITHOUT)},
         check=False,
         capture_output=True,
         text=True,
