@@ -1,11 +1,10 @@
 """The behaviour of providers' OpenAI-compatible endpoints: paths, literal error messages, and reasoning in replies."""
 
-# ruff: noqa: E501 - literal messages of the servers
-
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.llm_server import LLMServer, clerk
@@ -18,10 +17,6 @@ Body = dict[str, Any]
 def refusal(message: str, param: str | None = None, code: str | None = None) -> Body:
     """Return an error in the format of OpenAI."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
-
-
-def google(code: int, message: str, status: str) -> list[Body]:
-    return [{"error": {"code": code, "message": message, "status": status}}]
 
 
 def chat(text: str, **message: Any) -> Body:
@@ -105,27 +100,6 @@ class Dialect:
     reasons: bool = True
 
 
-SOON = {"retry-after": "0.01"}
-TEMPERATURE = refusal(
-    "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.",
-    "temperature",
-    "unsupported_value",
-)
-RENAMED = refusal(
-    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-    "max_tokens",
-    "unsupported_parameter",
-)
-AZURE_BUSY = Answer(
-    429,
-    {
-        "error": {
-            "code": "429",
-            "message": "Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-10-21 have exceeded token rate limit of your current OpenAI S0 pricing tier. Please retry after 1 second. Please go here: https://aka.ms/oai/quotaincrease if you would like to further increase the default rate limit.",
-        }
-    },
-    {"retry-after-ms": "10", "retry-after": "1"},
-)
 FILTERED = {
     "hate": {"filtered": False, "severity": "safe"},
     "violence": {"filtered": False, "severity": "safe"},
@@ -138,43 +112,26 @@ def azure(text: str) -> Body:
     return body | {"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": FILTERED}]}
 
 
-DIALECTS: dict[str, Dialect] = {
-    "OpenAI": Dialect(
+SAID = json.loads(Path(__file__).with_name("data").joinpath("providers.json").read_text(encoding="utf-8"))
+"""The response to the first request, and the error for a parameter, of each provider."""
+
+
+def _dialect(provider: str, base: str, reply: Callable[[str], Body] = chat, **more: Any) -> Dialect:
+    said = SAID[provider]
+    return Dialect(base, Answer(*said["busy"]), reply, said["refused"], **more)
+
+
+DIALECTS = {
+    "OpenAI": _dialect(
+        "OpenAI",
         "/v1",
-        Answer(
-            429,
-            {
-                "error": {
-                    "message": "Rate limit reached for gpt-4.1-mini in organization org-x on requests per min (RPM): Limit 500, Used 500, Requested 1. Please try again in 120ms. Visit https://platform.openai.com/account/rate-limits to learn more.",
-                    "type": "requests",
-                    "param": None,
-                    "code": "rate_limit_exceeded",
-                }
-            },
-            {
-                "retry-after-ms": "10",
-                "x-ratelimit-remaining-requests": "0",
-                "x-ratelimit-reset-requests": "10ms",
-            },
-        ),
         lambda text: chat(text, refusal=None, annotations=[]),
         verdict=lambda word: f"{word.capitalize()}.",
         reasons=False,
     ),
-    "OpenAI, reasoning model": Dialect(
+    "OpenAI, reasoning model": _dialect(
+        "OpenAI, reasoning model",
         "/v1",
-        Answer(
-            503,
-            {
-                "error": {
-                    "message": "The engine is currently overloaded, please try again later",
-                    "type": "server_error",
-                    "param": None,
-                    "code": None,
-                }
-            },
-            SOON,
-        ),
         lambda text: (
             chat(text)
             | {
@@ -185,200 +142,87 @@ DIALECTS: dict[str, Dialect] = {
                 }
             }
         ),
-        {"max_tokens": RENAMED, "temperature": TEMPERATURE},
         verdict=lambda word: f"**{word.capitalize()}**",
         left_out="temperature",
         reasons=False,
     ),
-    "OpenAI, Responses": Dialect(
+    "OpenAI, Responses": _dialect(
+        "OpenAI, Responses",
         "/v1",
-        Answer(
-            500, refusal("The server had an error while processing your request. Sorry about that!"), SOON
-        ),
         response,
-        {
-            "temperature": refusal(
-                "Unsupported parameter: 'temperature' is not supported with this model.",
-                "temperature",
-                "unsupported_parameter",
-            )
-        },
         verdict=lambda word: f"Final answer: **{word.upper()}**",
         target="/v1/responses",
         api="responses",
         left_out="temperature",
     ),
-    "Azure, v1": Dialect(
+    "Azure, v1": _dialect(
+        "Azure, v1",
         "/openai/v1/",
-        AZURE_BUSY,
         azure,
-        {"max_tokens": RENAMED},
         target="/openai/v1/chat/completions",
         verdict=lambda word: f"Verdict: {word}",
         reasons=False,
     ),
-    "Azure, dated": Dialect(
+    "Azure, dated": _dialect(
+        "Azure, dated",
         "/openai/deployments/d?api-version=2024-10-21",
-        AZURE_BUSY,
         azure,
         target="/openai/deployments/d/chat/completions?api-version=2024-10-21",
         key_header="api-key",
         reasons=False,
     ),
-    "Gemini": Dialect(
+    "Gemini": _dialect(
+        "Gemini",
         "/v1beta/openai",
-        Answer(
-            429,
-            google(
-                429,
-                "You exceeded your current quota, please check your plan and billing details. For more information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits.",
-                "RESOURCE_EXHAUSTED",
-            ),
-            SOON,
-        ),
         lambda text: chat(f"<thought>no, or yes?</thought>{text}"),
-        {
-            "seed": google(
-                400,
-                'Invalid JSON payload received. Unknown name "seed": Cannot find field.',
-                "INVALID_ARGUMENT",
-            )
-        },
         verdict=lambda word: f'```json\n{{"verdict": "{word}"}}\n```',
         parameters={"seed": 7},
         left_out="seed",
     ),
-    "Bedrock": Dialect(
+    "Bedrock": _dialect(
+        "Bedrock",
         "/openai/v1",
-        Answer(429, {"message": "Too many requests, please wait before trying again."}, SOON),
         lambda text: chat(f"<reasoning>no, or yes?</reasoning>{text}"),
-        {
-            "temperature": {
-                "message": "An error occurred (ValidationException) when calling the Converse operation: The model returned the following errors: `temperature` is deprecated for this model."
-            }
-        },
         left_out="temperature",
     ),
-    "Vertex AI": Dialect(
+    "Vertex AI": _dialect(
+        "Vertex AI",
         "/v1/projects/p/locations/europe-west4/endpoints/openapi",
-        Answer(
-            429,
-            google(
-                429,
-                "Resource exhausted. Please try again later. Please refer to https://cloud.google.com/vertex-ai/generative-ai/docs/error-code-429 for more details.",
-                "RESOURCE_EXHAUSTED",
-            ),
-            SOON,
-        ),
         lambda text: chat(f"no, or yes?\n</think>\n\n{text}"),
-        {"logprobs": google(400, "Logprobs is not supported for the current model.", "INVALID_ARGUMENT")},
         verdict=lambda word: f"Here is my verdict: {word.capitalize()}",
         parameters={"logprobs": True},
         left_out="logprobs",
     ),
-    "Ollama": Dialect(
+    "Ollama": _dialect(
+        "Ollama",
         "/v1",
-        Answer(
-            503,
-            {
-                "error": {
-                    "message": "server busy, please try again.  maximum pending requests exceeded",
-                    "type": "api_error",
-                    "param": None,
-                    "code": None,
-                }
-            },
-            SOON,
-        ),
         lambda text: chat(text, reasoning="no, or yes?"),
-        {
-            "reasoning_effort": {
-                "error": {
-                    "message": 'think value "low" is not supported for this model',
-                    "type": "api_error",
-                    "param": None,
-                    "code": None,
-                }
-            }
-        },
         verdict=lambda word: f"{word}, it does.",
         parameters={"reasoning_effort": "low"},
         left_out="reasoning_effort",
     ),
-    "vLLM": Dialect(
+    "vLLM": _dialect(
+        "vLLM",
         "/v1",
-        Answer(
-            500,
-            {
-                "object": "error",
-                "message": "Internal server error",
-                "type": "InternalServerError",
-                "code": 500,
-            },
-            SOON,
-        ),
         lambda text: chat(
-            f"<|channel|>analysis<|message|>no, or yes?<|end|><|start|>assistant<|channel|>final<|message|>{text}<|return|>",
+            "<|channel|>analysis<|message|>no, or yes?<|end|><|start|>assistant<|channel|>final<|message|>"
+            f"{text}<|return|>",
             reasoning_content=None,
         ),
-        {
-            "service_tier": {
-                "object": "error",
-                "message": "[{'type': 'extra_forbidden', 'loc': ('body', 'service_tier'), 'msg': 'Extra inputs are not permitted', 'input': 'flex'}]",
-                "type": "BadRequestError",
-                "param": None,
-                "code": 400,
-            }
-        },
         parameters={"service_tier": "flex", "chat_template_kwargs": {"enable_thinking": True}},
         left_out="service_tier",
     ),
-    "LiteLLM proxy": Dialect(
+    "LiteLLM proxy": _dialect(
+        "LiteLLM proxy",
         "",
-        Answer(
-            429,
-            {
-                "error": {
-                    "message": "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached for gpt-5-nano. Received Model Group=m1\nAvailable Model Group Fallbacks=None",
-                    "type": None,
-                    "param": None,
-                    "code": "429",
-                }
-            },
-            SOON,
-        ),
         lambda text: chat(
             text, reasoning_content="no, or yes?", thinking_blocks=[{"type": "thinking", "thinking": "no?"}]
         ),
-        {
-            "temperature": {
-                "error": {
-                    "message": "litellm.UnsupportedParamsError: gpt-5 models (including gpt-5-codex) don't support temperature=0.5. Only temperature=1 is supported. To drop unsupported params set `litellm.drop_params = True`. Received Model Group=m1\nAvailable Model Group Fallbacks=None",
-                    "type": "None",
-                    "param": None,
-                    "code": "400",
-                }
-            }
-        },
         left_out="temperature",
     ),
-    "OpenRouter": Dialect(
+    "OpenRouter": _dialect(
+        "OpenRouter",
         "/api/v1",
-        Answer(
-            429,
-            {
-                "error": {
-                    "message": "Provider returned error",
-                    "code": 429,
-                    "metadata": {
-                        "raw": "m1 is temporarily rate-limited upstream. Please retry shortly, or add your own key to accumulate your rate limits: https://openrouter.ai/settings/integrations",
-                        "provider_name": "DeepInfra",
-                    },
-                },
-                "user_id": "user_x",
-            },
-            SOON,
-        ),
         lambda text: (
             chat(
                 text,
@@ -390,34 +234,14 @@ DIALECTS: dict[str, Dialect] = {
             )
             | {"provider": "DeepInfra"}
         ),
-        {
-            "temperature": {
-                "error": {
-                    "message": "Provider returned error",
-                    "code": 400,
-                    "metadata": {"raw": json.dumps(TEMPERATURE), "provider_name": "OpenAI"},
-                }
-            }
-        },
         verdict=lambda word: (
             f"The two agree or not.\n\n**Verdict:** {word.capitalize()}\n\n**Explanation:** see above."
         ),
         left_out="temperature",
     ),
-    "Anthropic": Dialect(
+    "Anthropic": _dialect(
+        "Anthropic",
         "/v1/",
-        Answer(529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, SOON),
-        chat,
-        {
-            "temperature": {
-                "error": {
-                    "code": "invalid_request_error",
-                    "message": "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
-                    "type": "invalid_request_error",
-                    "param": None,
-                }
-            }
-        },
         verdict=lambda word: (
             f"# Verdict\n\n**{word.capitalize()}**\n\nIt says what the reference says, or not."
         ),
@@ -426,21 +250,10 @@ DIALECTS: dict[str, Dialect] = {
         left_out="temperature",
         reasons=False,
     ),
-    "DeepSeek": Dialect(
+    "DeepSeek": _dialect(
+        "DeepSeek",
         "",
-        Answer(
-            503,
-            refusal(
-                "Service is too busy. We advise users to temporarily switch to alternative LLM API service providers."
-            ),
-            SOON,
-        ),
         lambda text: chat(text, reasoning_content="no, or yes?"),
-        {
-            "logprobs": refusal(
-                "deepseek-reasoner does not support the parameter `logprobs`", None, "invalid_request_error"
-            )
-        },
         verdict=lambda word: f"\\boxed{{{word}}}",
         parameters={"logprobs": True},
         left_out="logprobs",
