@@ -400,17 +400,6 @@ def test_workers_tell_which_gates_there_were(project, monkeypatch):
     result.stdout.no_fnmatch_line("  test_it.py::test_gate*")
 
 
-def test_a_baseline_without_any_remaining_threshold_is_listed(project, monkeypatch):
-    """A run without any marked test lists the entries of the baseline too."""
-    project.test(BOUND)
-    project.run(UPDATE)
-    project.test("def test_other(): pass\n")
-    monkeypatch.setenv("CI", "true")
-    result = _run(project)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines([GONE, "  test_it.py::test_gate: *"])
-
-
 def test_a_test_that_fails_before_it_compares_keeps_its_entry(project):
     """If a test fails before its score, its entry is not listed as removed."""
     project.test("def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02)\n")

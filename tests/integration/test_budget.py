@@ -29,13 +29,6 @@ def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
     assert len(llm.requests) == 20
 
 
-def test_what_is_cached_costs_nothing(project, llm):
-    project.use(llm)
-    project.test(GATE)
-    project.run()
-    project.run("--rageval=max_calls=0").assert_outcomes(passed=1)
-
-
 def test_a_failed_call_is_not_counted(project, llm):
     project.use(llm)
     count = iter(range(100))

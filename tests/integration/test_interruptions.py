@@ -143,7 +143,12 @@ def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
     project.use(llm)
     (project.path / "taken").write_text("a file", encoding="utf-8")
     project.gate("llm_reteval@1 min=0.9")
-    project.run("--rageval=cache_dir=taken", "--rageval-refresh").assert_outcomes(errors=1)
+    for refresh in ((), ("--rageval-refresh",)):
+        result = project.run("--rageval=cache_dir=taken", *refresh)
+        result.assert_outcomes(errors=1)
+        result.stdout.fnmatch_lines(
+            ["The reply cache in *taken cannot be used: *taken is a file, not a folder."]
+        )
     assert not llm.requests
 
 

@@ -27,16 +27,6 @@ def test_every_reply_is_paid_once(project, llm):
     assert len(llm.requests) == 2 * requests_before
 
 
-def test_refresh_asks_again(project, llm):
-    """With --rageval-refresh all requests are sent again, although the replies are cached."""
-    project.use(llm)
-    project.test(GATE)
-    project.run()
-    requests_before = len(llm.requests)
-    project.run("--rageval-refresh")
-    assert len(llm.requests) == 2 * requests_before
-
-
 def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
     project.use(llm)
     project.test(GATE)
@@ -174,26 +164,6 @@ def test_a_server_that_is_too_slow_is_unscored(project, llm):
     project.test(GATE)
     result = project.run("--rageval=timeout=0.1", "--rageval=retries=0")
     result.stdout.fnmatch_lines(["*4 × no reply in 0.1 s, 1 time *"])
-
-
-def test_an_unusable_cache_folder_is_an_error(project, llm):
-    project.use(llm)
-    project.test(GATE)
-    (project.path / "taken").write_text("a file", encoding="utf-8")
-    result = project.run("--rageval=cache_dir=taken")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["The reply cache in *taken cannot be used: *taken is a file, not a folder."])
-    assert not llm.requests
-
-
-def test_no_key_is_written_anywhere(project, llm):
-    project.use(llm)
-    project.test(GATE)
-    project.run("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-report=out.json")
-    assert llm.keys == {"Bearer sk-secret"}
-    written = [path for path in project.path.rglob("*") if path.is_file()]
-    assert len(written) > 5
-    assert not [path for path in written if b"sk-secret" in path.read_bytes()]
 
 
 @pytest.mark.parametrize("processes", [0, 2])

@@ -234,6 +234,7 @@ URLS = {
     "a parameter of TLS": "rediss://{place}?ssl_cert_reqs={password}",
     "a parameter of TLS without TLS": "redis://:{password}@{place}?ssl_cert_reqs={password}",
     "a password in a parameter": "redis://{place}?password={password}",
+    "a slash in the password": "redis://:{password}/of mine@host",
     "no number as a port": "redis://:{password}@host:port/0",
     "a plugin's store that cannot be opened": "mine://:{password}@factory",
     "a plugin's store that fails": "mine://:{password}@method",
@@ -295,7 +296,7 @@ WRITTEN = "planted-password%2Fof%20mine"
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
-@pytest.mark.parametrize("what", ["right", "wrong", "away", "option", "malformed"])
+@pytest.mark.parametrize("what", ["right", "wrong", "away", "option"])
 def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what):
     logging.getLogger().setLevel(logging.DEBUG)
     with RedisServer(project.path.parent, password=PASSWORD) as server:
@@ -315,8 +316,6 @@ def test_the_password_is_printed_nowhere(project, llm, monkeypatch, capfd, what)
         if what == "option":
             # pytest logs its arguments, so a password among them cannot be removed from the log.
             arguments = [f"--rageval-cache={url}", "-vv"]
-        elif what == "malformed":
-            monkeypatch.setenv("RAGEVAL_CACHE_URL", f"redis://:{PASSWORD}@host")
         else:
             monkeypatch.setenv("RAGEVAL_CACHE_URL", url)
             arguments.append(f"--rageval-cache=redis://{place}")
