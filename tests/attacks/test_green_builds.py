@@ -385,9 +385,7 @@ WAYS = {
     "-p no:terminal": red("", "-pno:terminal"),
     "-p no:runner": red("plugin runner cannot be disabled", "-pno:runner"),
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": visible(
-        "Unknown pytest.mark.rageval_threshold",
-        process,
-        {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        "Unknown pytest.mark.rageval_threshold", process, {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ),
     "a conftest that blocks the plugin": red(
         FAIL, conftest("\ndef pytest_configure(config): config.pluginmanager.set_blocked('rageval')\n")

@@ -108,11 +108,7 @@ def test_a_terminal_shows_what_is_waited_for(project, llm):
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        "rageval_llm.complete('hello')",
-        "asyncio.run(rageval_llm.acomplete('hello'))",
-    ],
+    "call", ["rageval_llm.complete('hello')", "asyncio.run(rageval_llm.acomplete('hello'))"]
 )
 def test_the_users_own_requests_wait_no_longer(project, llm, call):
     """Requests of the user's code end after the patience too, in the test's thread and in an event loop of the test."""

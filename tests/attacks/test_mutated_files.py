@@ -184,10 +184,7 @@ COMMANDS = {
             "h.jsonl",
         ),
     ],
-    "history": [
-        ("history", "bad.json", "--html", "page.html"),
-        ("history", "bad.json", "--json"),
-    ],
+    "history": [("history", "bad.json", "--html", "page.html"), ("history", "bad.json", "--json")],
     "baseline": [
         (
             "merge",

@@ -482,11 +482,7 @@ def size(_: int, sizes: Sequence[int] = (12, 17, *SIZES, 200)) -> Iterator[Row]:
 )
 def single(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
     for kind, n, draw, rng in cells(1, sizes):
-        yield (
-            kind,
-            n,
-            [share for drop in (0.0, 0.05, 0.1) for share in tests(rng, draw(drop, runs))],
-        )
+        yield (kind, n, [share for drop in (0.0, 0.05, 0.1) for share in tests(rng, draw(drop, runs))])
 
 
 @table(

@@ -18,6 +18,8 @@ CACHE. The papers are named by first author and year:
 - gulsoy2024, retrieval techniques, Tables 1 and 2: MS MARCO, k = 3. Tables 3 to 6 are the same with other models.
 """
 
+import json
+import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -28,28 +30,77 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from pytest_rageval.answers.judge.replies import parse_preference
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.evalsets import from_records
 from pytest_rageval.extensions.arena_battles import battles_of
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
+from pytest_rageval.models.api import LLM
+from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines
+from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.annotator_agreement import ANNOTATORS, AgreementRequest
 from pytest_rageval.scores.arena import arena_notes
 from pytest_rageval.scores.llm_reteval import RECALL_ERRED, triage_notes
-from tests.benchmarks import arena
 from tests.benchmarks.annotators import EmbeddedJudge
-from tests.benchmarks.real_data import ms_marco_pools, nq_open, say
+from tests.benchmarks.real_data import DATA, Search, ms_marco_pools, nq_open, say
 from tests.benchmarks.techniques import makers
 
 CUTOFFS: Final = (5, 10)
 JUDGED = " (by a judge that is none)"
+
+
+DOMAINS = ("recreation", "writing")
+TAG_GRAMMAR = r'root ::= "<rating>" [012] "</rating>"'
+
+
+class TagJudge:
+    """A judge that calls the embedded model with a grammar that allows only one of the three tags."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    async def prefer(self, question: str, first: str, second: str) -> int:
+        """Return the preference of the model, which gives no reasons."""
+        prompt = f"{DEFAULT_PROMPTS.fill('preference', question, first, second)}\n\n"
+        grammar = {"grammar": TAG_GRAMMAR}
+        reply = await self._llm.acomplete(prompt, temperature=0.0, max_tokens=16, extra_body=grammar)
+        return int(parse_preference(reply.text))
+
+    async def compare(self, *_: object) -> None:
+        """Return no verdict: the arena does not compare answers with references."""
+
+
+def lfrqa(n: int) -> tuple[EvalSet, dict[str, str], dict[str, list[Document]]]:
+    records, domain_of, corpora = [], {}, {}
+    for domain in DOMAINS:
+        file = DATA / "rag_qa_arena" / f"annotations_{domain}_with_citation.jsonl"
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        sentences = [line.strip() for row in rows for line in row["answer"].splitlines() if line.strip()]
+        corpora[domain] = [Document(text, f"{domain}-{i}") for i, text in enumerate(sentences)]
+        for row in rows[:n]:
+            domain_of[row["question"]] = domain
+            record = {"id": row["qid"], "question": row["question"], "reference": row["answer"]}
+            records.append((row["qid"], {**record, "tags": {"domain": domain}}))
+    return from_records(records, name=f"rag_qa_arena, first {n} of each domain"), domain_of, corpora
+
+
+def arena_systems(domain_of: dict[str, str], corpora: dict[str, list[Document]]) -> dict[str, Search]:
+    """Return the two systems: BM25 over the sentences of the question's domain, and random sentences."""
+    indexes = {domain: BM25Retriever(corpus) for domain, corpus in corpora.items()}
+    return {
+        "bm25": lambda query, k: list(indexes[domain_of[query]](query, k)),
+        "chance": lambda query, k: random.Random(query).sample(corpora[domain_of[query]], k),
+    }
 
 
 class GradeJudge:
@@ -111,7 +162,7 @@ def is_only_extreme(
 
 
 def alinejad2024(session: Session, first: int) -> None:
-    whole, bm25, _ = nq_open()
+    whole, bm25 = nq_open()
     evalset, ks = EvalSet(f"{whole.name}, first {first}", whole.examples[:first]), (1, 3, 5)
     components = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
     names = ("recall", "precision", "f1", "llm_reteval", "answer.correct")
@@ -156,7 +207,7 @@ def alinejad2024(session: Session, first: int) -> None:
 
 
 def salemi2024(session: Session, first: int) -> None:
-    whole, bm25, _ = nq_open()
+    whole, bm25 = nq_open()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     components = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
     request = AgreementRequest(ANNOTATORS, ("map", "mrr", "ndcg", "p", "recall", "hit"), (5,), "canonical")
@@ -196,7 +247,7 @@ def salemi2024(session: Session, first: int) -> None:
 
 
 def garigliotti2024(session: Session, first: int) -> None:
-    whole, bm25, _ = nq_open()
+    whole, bm25 = nq_open()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     components = Components(bm25, DefaultGenerator(session.models), DefaultJudge(session.models))
     for relevant, what in (("gold", "gold passages"), ("contains", "passages that hold an answer")):
@@ -237,21 +288,21 @@ def _compare_sets(
 
 
 def han2024(session: Session, first: int) -> None:
-    evalset, domain_of, corpora = arena.load(max(first // 2, 1))
+    evalset, domain_of, corpora = lfrqa(max(first // 2, 1))
     table: dict[str, list[float | str | None]] = {}
     tests: list[dict[str, Any]] = []
     described = {"name": evalset.name, "size": len(evalset), "digest": evalset.digest}
-    systems = arena.systems(domain_of, corpora)
+    systems = arena_systems(domain_of, corpora)
     markers = [SimpleNamespace(args=(f"arena.win@{k}",)) for k in CUTOFFS]
     siblings = {f"han2024[{name}]": markers for name in systems}
     for nodeid, (name, search) in zip(siblings, systems.items(), strict=True):
-        components = Components(search, DefaultGenerator(session.models), arena.TagJudge(session.llm))
+        components = Components(search, DefaultGenerator(session.models), TagJudge(session.llm))
         entries = []
         for k in CUTOFFS:
             requests = [ScoreRequest(f"arena.{part}@{k}") for part in ("win", "win_tie")]
             win_scores = scores(session, components, evalset, requests)
             cut = [
-                (float(score), *(float(score.where(domain=domain)) for domain in arena.DOMAINS))
+                (float(score), *(float(score.where(domain=domain)) for domain in DOMAINS))
                 for score in win_scores
             ]
             entries += [score_entry(score, None, None, arena_notes) for score in win_scores]
@@ -265,7 +316,7 @@ def han2024(session: Session, first: int) -> None:
         )
         tests.append({"nodeid": nodeid, "evalset": described, "scores": entries, "battles": battles})
     say(f"\nhan2024, Tables 3, 9 and 10: win, win or tie ({evalset.name}){JUDGED}")
-    rows(["all", *arena.DOMAINS, "no answer"], table)
+    rows(["all", *DOMAINS, "no answer"], table)
     wins = {name: float(str(cells[0]).split()[0]) for name, cells in table.items()}
     finding(f"people's answers win against every system{JUDGED}", holds=max(wins.values()) < 1 / 2)
     more = all(wins[f"{name}, 10 passages"] >= wins[f"{name}, 5 passages"] for name in ("bm25", "chance"))
@@ -307,10 +358,7 @@ def gulsoy2024(session: Session, first: int) -> None:
     say(f"gulsoy2024, Table 2{JUDGED}")
     rows(["correct", "faithful", "context"], {name: row[6:] for name, row in table.items()})
     correct = {name: row[6] for name, row in table.items()}
-    finding(
-        f"feedback is lowest in correctness{JUDGED}",
-        holds=is_only_extreme(min, correct, "feedback"),
-    )
+    finding(f"feedback is lowest in correctness{JUDGED}", holds=is_only_extreme(min, correct, "feedback"))
     finding(f"dense context is above BM25's{JUDGED}", holds=table["dense"][8] > table["bm25"][8])
 
 

@@ -4,9 +4,7 @@ The script prints medians, each with the median of a baseline in the same run, a
 
 1. look-up: 10,000 cached replies are read by the store, and through the gateway. The baseline is one SQLite query that
    reads the same rows.
-2. cold: 1,000 replies of 200 ms are requested through the gateway, with 64 requests in flight. The baseline is an
-   `AsyncOpenAI` client with a semaphore.
-3. memory: 100,000 cached replies are read through the gateway, 1,000 at a time.
+2. memory: 100,000 cached replies are read through the gateway, 1,000 at a time.
 """
 
 import asyncio
@@ -20,14 +18,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.stores.sqlite_file import FILE, Database, ReplyTable
 
-SERVER = Path(__file__).parents[1] / "llm_server.py"
 PASSAGES = "The quick brown fox jumps over the lazy dog, and item-{i} has the code c{i}x. " * 20
 """A prompt of about 1,600 characters, the length of five short passages."""
 
@@ -90,52 +86,6 @@ async def read_all(folder: Path, requests: list[Request], batch_size: int) -> Ga
     return gateway
 
 
-def cold(folder: Path, rounds: int) -> None:
-    """Measure and print the time of 1,000 replies of 200 ms, with 64 requests in flight."""
-    command = [sys.executable, str(SERVER), "--latency-ms", "200"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    url = process.stdout.readline().strip() if process.stdout else ""
-    ours, floor = [], []
-    try:
-        asyncio.run(request_by_client(url, 64))
-        for n in range(rounds):
-            floor.append(seconds(lambda: asyncio.run(request_by_client(url, 1000))))
-            ours.append(seconds(lambda: asyncio.run(request_by_gateway(url, folder / str(n), 1000))))  # noqa: B023
-    finally:
-        process.terminate()
-    say(
-        "cold, 1,000 × 200 ms, 64 in flight", statistics.median(ours), statistics.median(floor), "bare client"
-    )
-
-
-async def request_by_client(url: str, count: int) -> None:
-    from openai import AsyncOpenAI
-
-    limit = asyncio.Semaphore(64)
-    async with AsyncOpenAI(base_url=url, api_key="none") as client:
-
-        async def one(i: int) -> None:
-            async with limit:
-                messages = request(url, i).messages
-                await client.chat.completions.create(
-                    model="m",
-                    messages=[dict(message) for message in messages],
-                    temperature=0.5,  # type: ignore[misc]
-                )
-
-        await asyncio.gather(*map(one, range(count)))
-
-
-async def request_by_gateway(url: str, folder: Path, count: int) -> None:
-    """Request the same replies through a gateway with an empty cache."""
-    gateway, server = (
-        Gateway(GatewaySettings(folder, policy=RequestPolicy(concurrency=64))),
-        RemoteServer(url),
-    )
-    await asyncio.gather(*(gateway.get_reply(server, request(url, i)) for i in range(count)))
-    await gateway.close()
-
-
 def memory(folder: Path) -> None:
     """Store 100,000 replies, and print the memory of a process that reads them."""
     count = 100_000
@@ -192,5 +142,4 @@ if __name__ == "__main__":
         repeat = int(sys.argv[1]) if len(sys.argv) > 1 else 5
         with tempfile.TemporaryDirectory() as temporary:
             look_up(Path(temporary) / "look_up", repeat)
-            cold(Path(temporary) / "cold", repeat)
             memory(Path(temporary) / "memory")

@@ -32,9 +32,10 @@ from pytest_rageval.models.stores.fallback import store_opener
 from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.run.registry import Registry
-from tests.benchmarks.replies import SERVER, reply, request, request_by_client, seconds
+from tests.benchmarks.replies import reply, request, seconds
 from tests.redis_server import RedisServer
 
+SERVER = Path(__file__).parents[1] / "llm_server.py"
 COUNT = 10_000
 BATCHES = {"all at once": COUNT, "100 at a time": 100, "one at a time": 1}
 KEYS = [f"{number:064x}" for number in range(COUNT)]
@@ -124,6 +125,24 @@ def cold(folder: Path, rounds: int) -> None:
             f"cold, 1,000 × 200 ms, {name:9} {statistics.median(values):.3f} s; ratio to sqlite "
             f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
         )
+
+
+async def request_by_client(url: str, count: int) -> None:
+    from openai import AsyncOpenAI
+
+    limit = asyncio.Semaphore(64)
+    async with AsyncOpenAI(base_url=url, api_key="none") as client:
+
+        async def one(i: int) -> None:
+            async with limit:
+                messages = request(url, i).messages
+                await client.chat.completions.create(
+                    model="m",
+                    messages=[dict(message) for message in messages],
+                    temperature=0.5,  # type: ignore[misc]
+                )
+
+        await asyncio.gather(*map(one, range(count)))
 
 
 async def request_by_gateway(url: str, open_store: OpenStore, folder: Path) -> None:

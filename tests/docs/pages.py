@@ -70,10 +70,7 @@ FAILED: Final = re.compile(r"\bfailed\b|\berrors?\b|\bexit status 1\b", re.IGNOR
 
 NETWORK: Final = ("PIP_", "SSL_", "REQUESTS_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
-SHIMS: Final = {
-    "pytest": "from pytest import main",
-    "rageval": "from pytest_rageval.cli import main",
-}
+SHIMS: Final = {"pytest": "from pytest import main", "rageval": "from pytest_rageval.cli import main"}
 
 FOREIGN: Final = {*WITHOUT, "-pno:randomly", "-pno:timeout", "-pno:split"} - {"-pno:cacheprovider"}
 """Options that disable plugins of the developer's environment that a reader does not have."""

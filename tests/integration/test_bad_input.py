@@ -182,10 +182,7 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, message):
             "from pytest_rageval import Document; return [Document('doc', span=('a.md', 5))]",
             "*, at rank 1, a document that has an invalid span: ('a.md', 5).",
         ),
-        (
-            "return [{'name': 'doc'}]",
-            "*, at rank 1, a document that has no text: dict with the keys name.",
-        ),
+        ("return [{'name': 'doc'}]", "*, at rank 1, a document that has no text: dict with the keys name."),
         ("return [3]", "*, at rank 1, a document that has no text: int."),
         ("return 1 / 0", "rageval_retriever raised for *: ZeroDivisionError: division by zero"),
     ],

@@ -13,10 +13,7 @@ from pytest_rageval.lib.git import run_git
 from tests.docs.test_report_schema import check
 from tests.integration.conftest import Project
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
 
 UPDATE = "--rageval-update-baseline=force"
 GATE = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'

@@ -115,10 +115,7 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
 
 @pytest.mark.slow
 def test_each_step_is_a_command(
-    suite: Project,
-    server: BatchServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """`rageval batch` submits, shows the status and collects in separate commands; the tests then send no request."""
 

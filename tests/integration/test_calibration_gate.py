@@ -67,7 +67,7 @@ def test_a_judge_that_agrees_passes(judged: Project) -> None:
             (
                 "    judge against people (labels.jsonl, n = 20): kappa 0.800 [[]*[]] (≥ 0.75), "
                 "accuracy 0.900 * (≥ 0.9): pass"
-            ),
+            )
         ]
     )
     entry = judged.read()["tests"][0]["calibration"][0]
@@ -157,7 +157,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
             (
                 "    answer.correct@1: corrected for the judge's errors: 0.667 [[]0.*, *[]], by 20 labels drawn at "
                 "random"
-            ),
+            )
         ]
     )
     result.stdout.no_fnmatch_line("*answer.em@1: corrected*")

@@ -126,10 +126,7 @@ def test_a_generator_that_raises_is_named_with_the_place(project):
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        [
-            "rageval_generator raised for *: RuntimeError: no more tokens",
-            "  *conftest.py:* in answer",
-        ]
+        ["rageval_generator raised for *: RuntimeError: no more tokens", "  *conftest.py:* in answer"]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
 

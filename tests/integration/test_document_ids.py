@@ -87,7 +87,7 @@ def test_a_field_with_the_gold_ids_in_another_form_is_shown_with_a_pair(sources,
         [
             f"*passage, and they have one like it {place}gold '{gold}', retrieved '*doc-1*'.",
             'Write *. If the field is the id, write in pytest.ini *: rageval_document_id = "metadata.source".',
-        ],
+        ]
     )
 
 
@@ -125,10 +125,7 @@ def test_which_ids_are_of_one_file(gold, retrieved, found):
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [
-        ("pytest.ini", f"[pytest]\n{LINE}\n"),
-        ("pyproject.toml", f"[tool.pytest.ini_options]\n{LINE}\n"),
-    ],
+    [("pytest.ini", f"[pytest]\n{LINE}\n"), ("pyproject.toml", f"[tool.pytest.ini_options]\n{LINE}\n")],
 )
 def test_the_line_works_as_it_is_shown(sources, file, text):
     """The line of the error can be pasted into each file of settings; then the field is the id."""

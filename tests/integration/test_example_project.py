@@ -80,12 +80,7 @@ def test_the_documented_change_turns_it_red_and_names_the_lost_questions(example
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("environ", "arguments", "of_test", "of_run"),
-    [
-        ({}, (), 25, 80),
-        ({"CI": "true"}, (), 25, 80),
-        ({}, ("-q",), 12, 40),
-        ({}, ("-v",), 999, 999),
-    ],
+    [({}, (), 25, 80), ({"CI": "true"}, (), 25, 80), ({}, ("-q",), 12, 40), ({}, ("-v",), 999, 999)],
     ids=["default", "CI", "-q", "-v"],
 )
 def test_a_red_build_fits_a_screen(broken, environ, arguments, of_test, of_run):

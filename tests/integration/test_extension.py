@@ -173,10 +173,7 @@ def test_another_package_writes_reports(project, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            "",
-            "ERROR: --rageval-report is 'out.pdf': expected * of one of these kinds: .bad, *.txt, otlp:.",
-        ),
+        ("", "ERROR: --rageval-report is 'out.pdf': expected * of one of these kinds: .bad, *.txt, otlp:."),
         # The error of a plugin is reported by the tests, not here.
         (
             "add_report('pdf', str)",

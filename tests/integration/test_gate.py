@@ -415,7 +415,7 @@ def test_the_json_report_has_the_comparison(project):
     project.run("--rageval-report=report.json")
     (test,) = project.read()["tests"]
     assert test.keys() == {
-        *("nodeid", "outcome", "evalset", "scores", "retrieval", "fingerprint", "questions"),
+        *("nodeid", "outcome", "evalset", "scores", "retrieval", "fingerprint", "questions")
     }
     (score,) = test["scores"]
     assert score["threshold"] == {"min": 0.1, "max": None, "max_drop": 0.02, "alpha": 0.1}

@@ -60,8 +60,7 @@ def test_a_sample_is_drawn_by_its_seed(report: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("labelled", "sampled", "n"),
-    [(range(12), True, 12), (range(5), True, 5), ([0, 1, 3, 4], False, 4)],
+    ("labelled", "sampled", "n"), [(range(12), True, 12), (range(5), True, 5), ([0, 1, 3, 4], False, 4)]
 )
 def test_labels_without_a_gap_are_a_random_sample(
     report: Path, labelled: list[int], n: int, *, sampled: bool

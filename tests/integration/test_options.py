@@ -281,10 +281,7 @@ def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
 def test_an_unknown_key_of_the_ini_file_is_refused(project, key, message):
     """It would have no effect, also in a run without marked tests. Such a key may be that of a missing extension."""
     project.pytester.makepyfile("def test_plain(): pass\n")
-    for result in (
-        project.run("-o", f"{key}=1"),
-        (project.ini(**{key: "1"}), project.run())[1],
-    ):
+    for result in (project.run("-o", f"{key}=1"), (project.ini(**{key: "1"}), project.run())[1]):
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"*{key} in pytest's configuration: {message}"])
 

@@ -265,11 +265,7 @@ def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, 
     assert [
         (attributes["gen_ai.evaluation.score.label"], attributes["rageval.before"])
         for attributes in recall_events
-    ] == [
-        *[("same", 1.0)] * 2,
-        ("worse", 1.0),
-        ("same", 1.0),
-    ]
+    ] == [*[("same", 1.0)] * 2, ("worse", 1.0), ("same", 1.0)]
     baseline = project.read("rageval_baseline.json")
     fingerprint = baseline["tests"]["test_it.py::test_gate"]["scores"]["recall@2"]["fingerprint"]
     assert {attributes["rageval.fingerprint"] for attributes in recall_events} == {digest(fingerprint)[:16]}

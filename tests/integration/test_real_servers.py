@@ -69,10 +69,7 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     ("reply", "reason"),
     [
         (Cut("", "stop"), "the generator's reply is empty"),
-        (
-            Cut("", "length"),
-            "the generator's reply is empty: the token limit was reached before any text",
-        ),
+        (Cut("", "length"), "the generator's reply is empty: the token limit was reached before any text"),
         (Cut("", "content_filter"), "the generator's reply is empty: a content filter withheld it"),
         (
             Cut("", "stop", "I can't help with that."),

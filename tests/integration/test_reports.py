@@ -36,7 +36,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
             "tests",
             "matrix",
             "ratings",
-        ),
+        )
     }
     assert report["matrix"] == []
     assert report["schema"] == 1

@@ -61,11 +61,7 @@ CASES: Final = (
         'lambda query, k: client.query_points("passages", query=embed(query), limit=k)',
     ),
     Case(
-        "LanceDB",
-        "lancedb",
-        ("lancedb",),
-        ("table",),
-        "lambda query, k: table.search(embed(query)).limit(k)",
+        "LanceDB", "lancedb", ("lancedb",), ("table",), "lambda query, k: table.search(embed(query)).limit(k)"
     ),
     Case(
         "FAISS",

@@ -26,11 +26,7 @@ def rageval_retriever(request):
     return find
 """
 
-POLICIES = {
-    "ids": 'cluster = "gold.id"',
-    "beyond": 'burden = "beyond"',
-    "topics": 'cluster = "topic"',
-}
+POLICIES = {"ids": 'cluster = "gold.id"', "beyond": 'burden = "beyond"', "topics": 'cluster = "topic"'}
 
 TESTS = """
 @pytest.mark.rageval_threshold("recall@3", min=0.9, max_drop=0.02)

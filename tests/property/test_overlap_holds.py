@@ -46,10 +46,7 @@ def test_a_passage_is_found_at_the_first_rank_where_its_characters_are_there(gol
     assert GoldMatch(ranking, [passage], share).labels == labels
 
 
-@given(
-    golds=st.lists(pieces(), min_size=1, max_size=4, unique=True),
-    chunks=st.lists(pieces(), max_size=6),
-)
+@given(golds=st.lists(pieces(), min_size=1, max_size=4, unique=True), chunks=st.lists(pieces(), max_size=6))
 def test_labels_positions_and_surplus_tell_one_story(golds, chunks) -> None:
     ranking = Ranking("q", tuple(Document("x", span=_span(*chunk)) for chunk in chunks))
     passages = [Gold(source="a.md", start=3 * first, end=3 * last) for first, last in golds]

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.scores.near_duplicates import (
-    DUPLICATE_THRESHOLD,
-    near_duplicate,
-    shingle_overlap,
-)
+from pytest_rageval.scores.near_duplicates import DUPLICATE_THRESHOLD, near_duplicate, shingle_overlap
 
 pytestmark = pytest.mark.slow
 

@@ -177,8 +177,7 @@ def _recall(found: list[list[Document]], gold: list[Gold], k: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("kind", "recalls"),
-    [("sentence", (0.956, 0.984, 0.985)), ("paragraph", (0.904, 0.955, 0.977))],
+    ("kind", "recalls"), [("sentence", (0.956, 0.984, 0.985)), ("paragraph", (0.904, 0.955, 0.977))]
 )
 def test_recall_is_comparable_over_the_chunkings(
     corpus: Corpus, retrieved: dict[int, list[list[Document]]], kind: str, recalls: tuple[float, ...]
@@ -193,8 +192,7 @@ def test_recall_is_comparable_over_the_chunkings(
 
 
 @pytest.mark.parametrize(
-    ("kind", "recalls"),
-    [("sentence", (0.969, 0.979, 0.969)), ("paragraph", (0.924, 0.952, 0.955))],
+    ("kind", "recalls"), [("sentence", (0.969, 0.979, 0.969)), ("paragraph", (0.924, 0.952, 0.955))]
 )
 def test_recall_of_as_many_words_is_nearly_the_same(
     corpus: Corpus, retrieved: dict[int, list[list[Document]]], kind: str, recalls: tuple[float, ...]

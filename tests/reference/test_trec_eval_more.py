@@ -69,8 +69,7 @@ def _exponential(grades: Mapping[str, Mapping[str, int]]) -> Grades:
 
 
 @pytest.mark.parametrize(
-    ("spec", "measure"),
-    [("r_precision@30", "Rprec"), ("set.precision@30", "set_P"), ("set.f1@30", "set_F")],
+    ("spec", "measure"), [("r_precision@30", "Rprec"), ("set.precision@30", "set_P"), ("set.f1@30", "set_F")]
 )
 def test_measures_without_a_cut_off(ours, spec: str, measure: str) -> None:
     """They agree if all documents of trec_eval's run are retrieved."""
