@@ -252,9 +252,7 @@ def test_valid_files_are_read(good: dict[str, Any], project: Path, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", list(COMMANDS))
-def test_a_mutated_file_is_an_error_or_read(
-    good: dict[str, Any], project: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_a_mutated_file_is_an_error_or_read(good, project, capsys, kind):
     """Attack: keys are dropped, moved or of other types, numbers are huge or NaN, values deep, files cut or recoded.
 
     Each command ends with a result, or with an error that names the file. Nothing hangs.

@@ -279,12 +279,7 @@ def test_tracebacks_end_at_the_users_line(project: Project) -> None:
     assert not re.findall(r".*(?:pytest_rageval|openai|httpx2|httpcore2)/\w+.*\.py:\d+: .*", printed)
 
 
-def test_no_command_prints_a_secret(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_no_command_prints_a_secret(tmp_path, monkeypatch, capsys, caplog):
     monkeypatch.chdir(tmp_path)
     record = {"id": "l1", "question": "400?", "references": ["a"], "prediction": "b", "human": [True]}
     others = {"id": "l2", "question": "Why?", "references": ["a"], "prediction": "b", "human": [True]}
@@ -349,9 +344,7 @@ PRINTS_ANOTHER = (
         pytest.param(ENDS, id="fails"),
     ],
 )
-def test_two_servers_with_keys_of_their_own_show_neither(
-    project: Project, monkeypatch: pytest.MonkeyPatch, code: str
-) -> None:
+def test_two_servers_with_keys_of_their_own_show_neither(project, monkeypatch, code):
     monkeypatch.delenv("OPENAI_API_KEY")
     for name, key in (("WALLET", KEY), ("WALLET_OF_LATER", NEW_KEY), ("WALLET_OF_THE_JUDGE", JUDGE_KEY)):
         monkeypatch.setenv(name, key)

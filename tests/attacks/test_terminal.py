@@ -174,9 +174,7 @@ def _says(prompt: str) -> Said:
     ],
     ids=" ".join,
 )
-def test_a_run_prints_no_control_sequences_or_ci_commands(
-    project: Project, options: list[str], text: str
-) -> None:
+def test_a_run_prints_no_control_sequences_or_ci_commands(project, options, text):
     """Failures, errors, tables, warnings and plans quote hostile texts only in escaped form."""
     project.pytester.makeconftest(RETRIEVER.format(evil=EVIL[text]))
     project.test(TESTS.format(hostile=HOSTILE))
@@ -191,9 +189,7 @@ def test_a_run_prints_no_control_sequences_or_ci_commands(
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_annotations_are_the_only_commands_and_quote_none(
-    project: Project, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_annotations_are_the_only_commands_and_quote_none(project, monkeypatch, text):
     """Each annotation is one command for the GitHub runner, and its decoded parts contain no further command."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.path))
@@ -305,9 +301,7 @@ def _evalset_records() -> list[dict[str, Any]]:
         "anchor evals.jsonl --corpus corpus.jsonl --out new.jsonl",
     ],
 )
-def test_evalset_commands_print_no_control_sequences(
-    command: Command, tmp_path: Path, arguments: str
-) -> None:
+def test_evalset_commands_print_no_control_sequences(command, tmp_path, arguments):
     """Eval set commands escape hostile questions, ids, tags and passages."""
     corpus = [{"id": f"d {HOSTILE}", "text": HOSTILE}, {"id": "e", "text": WRAPPED}]
     broken = [{"id": HOSTILE, "question": 3, HOSTILE: HOSTILE}]
@@ -321,9 +315,7 @@ def test_evalset_commands_print_no_control_sequences(
         assert f"q1 {HOSTILE}" in str(json.loads(printed)) or json.loads(printed)
 
 
-def test_the_judge_command_prints_no_control_sequences(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_command_prints_no_control_sequences(command, tmp_path, monkeypatch):
     labels = [
         {
             "id": f"l{n} {HOSTILE}",

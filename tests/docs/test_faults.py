@@ -144,7 +144,7 @@ SHOWN_BY = {
     "A report cannot be written": ["integration/test_extension.py::test_another_package_writes_reports"],
     "A report cannot be sent": [
         "integration/test_extension.py::test_another_package_sends_reports",
-        "unit/extensions/test_otlp.py::test_all_requests_together_have_a_limit",
+        "unit/extensions/test_otlp.py::test_one_request_and_all_together_have_a_limit",
     ],
     "A server, a traceback": [
         "attacks/test_secrets.py::test_no_style_of_traceback_shows_a_secret",

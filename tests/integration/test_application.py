@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.foreign_plugins import WITHOUT
-from tests.llm_server import LLMServer
 
 CONFTEST = """
 import pytest
@@ -93,9 +92,7 @@ def test_an_error_of_the_fixture_names_its_line(project: pytest.Pytester) -> Non
     assert "fixturefunc" not in lines
 
 
-def test_the_header_names_no_generator_that_is_not_used(
-    project: pytest.Pytester, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_header_names_no_generator_that_is_not_used(project, llm, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     project.makepyfile(TEST.replace("answer.containment@5", "answer.correct@5"))
     result = project.runpytest(*WITHOUT, "--rageval-model=m1", "-p", "no:randomly")
@@ -110,9 +107,7 @@ def test_the_header_names_no_generator_that_is_not_used(
         ("'llama_index'", "llama_index"),
     ],
 )
-def test_an_application_of_which_no_search_is_seen_is_an_error(
-    project: pytest.Pytester, captured: str, name: str
-) -> None:
+def test_an_application_of_which_no_search_is_seen_is_an_error(project, captured, name):
     """The method that is captured is not the one that it calls: its index is not empty."""
     if "index" in name:
         pytest.importorskip("llama_index.core")

@@ -114,9 +114,7 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
 
 
 @pytest.mark.slow
-def test_each_step_is_a_command(
-    suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_each_step_is_a_command(suite, server, monkeypatch, capfd):
     """`rageval batch` submits, shows the status and collects in separate commands; the tests then send no request."""
 
     def rageval(*arguments: str) -> tuple[int, str, str]:
@@ -237,9 +235,7 @@ def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Pro
 
 
 @pytest.mark.slow
-def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
-    suite: Project, server: BatchServer
-) -> None:
+def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(suite, server):
     """If a rating cannot be parsed, the next stage requests a repair, as a live run does."""
 
     def model(prompt: str) -> str:
@@ -258,9 +254,7 @@ def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("errors", ["live", "unscored"])
-def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(
-    suite: Project, server: BatchServer, errors: str
-) -> None:
+def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(suite, server, errors):
     server.refuse = lambda body: (
         (500, {"message": "broken"})
         if "code of item-3" in str(body) and body not in server.live and "Answer to check" not in str(body)
@@ -291,9 +285,7 @@ def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["", "nightly"])
-def test_all_stages_have_one_budget(
-    suite: Project, server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_all_stages_have_one_budget(suite, server, monkeypatch, name):
     """The second stage may spend only the part of the budget that the first stage left, also in a named run."""
     monkeypatch.setenv("RAGEVAL_RUN_ID", name)
     run = suite.run_process("--rageval-batch", "--rageval=max_calls=19")
@@ -305,9 +297,7 @@ def test_all_stages_have_one_budget(
 
 
 @pytest.mark.parametrize("step", ["submit", "collect"])
-def test_a_file_that_cannot_be_used_is_the_error_of_the_step(
-    suite: Project, server: BatchServer, step: str
-) -> None:
+def test_a_file_that_cannot_be_used_is_the_error_of_the_step(suite, server, step):
     """If the file of prices cannot be read, the step ends with a one-line error, as a run does."""
     run = suite.run(f"--rageval-batch={step}", "--rageval=prices=none.toml")
     assert run.ret == pytest.ExitCode.TESTS_FAILED

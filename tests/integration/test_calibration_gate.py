@@ -218,9 +218,7 @@ def passage_labels(project: Project, *, questions: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["marker", "option"])
-def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(
-    judged: Project, llm: LLMServer, way: str
-) -> None:
+def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(judged, llm, way):
     llm.model = lambda prompt: "yes" if RELEVANT in prompt else mild(prompt)
     judged.evalset(20)
     passage_labels(judged, questions=10)

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.conftest import Project
-
 pytestmark = pytest.mark.slow
 
 TEST = """
@@ -395,9 +393,7 @@ def rageval_retriever():
 """
 
 
-def test_another_number_of_documents_of_the_retriever_is_a_warning(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_number_of_documents_of_the_retriever_is_a_warning(project, monkeypatch):
     """The scores pass their own k, so that a retriever that is configured to return fewer documents looks the same."""
     pytest.importorskip("langchain_core")
     project.evalset(12)

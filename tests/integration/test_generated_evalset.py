@@ -82,9 +82,7 @@ def read(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_what_is_generated_is_clean_and_loads(
-    generate: Generate, llm: LLMServer, docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_generated_is_clean_and_loads(generate, llm, docs, tmp_path, capsys):
     done = generate(12)
     assert done.out.startswith("out.jsonl: 12 candidates for review, of 6 files, from 12 passages\n")
     assert done.out.endswith(f" replies: 0 cached, {len(llm.paid)} live\n")
@@ -196,9 +194,7 @@ def _repeating(prompt: str) -> Said:
          "the self-check has no result"),
     ],
 )  # fmt: skip
-def test_a_question_that_fails_the_checks_is_rejected(
-    generate: Generate, llm: LLMServer, tmp_path: Path, model: Callable[[str], Said], why: str
-) -> None:
+def test_a_question_that_fails_the_checks_is_rejected(generate, llm, tmp_path, model, why):
     llm.model = model
     done = generate(2, "--keep-rejected", "no.jsonl")
     assert done.status == 1
@@ -231,9 +227,7 @@ def test_other_passages_replace_those_of_rejected_questions(generate: Generate, 
     assert " × the generator has another answer from the passage\n" in done.out
 
 
-def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(
-    generate: Generate, llm: LLMServer, tmp_path: Path
-) -> None:
+def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(generate, llm, tmp_path):
     done = generate(4, "--max-calls", "7")
     assert done.status == 1
     assert done.err.startswith("--max-calls=7 is reached: 7 calls were made.")
@@ -274,9 +268,7 @@ def test_options_have_the_names_of_tests_too(generate: Generate, llm: LLMServer)
     assert {body["model"] for body in llm.requests} == {"m2"}
 
 
-def test_parameters_and_the_judges_server_are_those_of_the_options(
-    generate: Generate, llm: LLMServer
-) -> None:
+def test_parameters_and_the_judges_server_are_those_of_the_options(generate, llm):
     with LLMServer(author) as other:
         options = [
             "--parameters",

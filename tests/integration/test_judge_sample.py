@@ -62,9 +62,7 @@ def test_a_sample_is_drawn_by_its_seed(report: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("labelled", "sampled", "n"), [(range(12), True, 12), (range(5), True, 5), ([0, 1, 3, 4], False, 4)]
 )
-def test_labels_without_a_gap_are_a_random_sample(
-    report: Path, labelled: list[int], n: int, *, sampled: bool
-) -> None:
+def test_labels_without_a_gap_are_a_random_sample(report, labelled, n, sampled):
     """Lines that nobody has labelled yet are left out; a gap among the others may be a choice."""
     assert main(["judge", "sample", "report.json", "-n", "12"]) == 0
     path = report.parent / "labels.jsonl"
@@ -109,9 +107,7 @@ def test_labels_without_a_record_warn_or_are_refused(report: Path, project: Proj
         (["-o", "report.json"], "report.json exists already."),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error(
-    report: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_drawn_is_an_error(report, arguments, message, capsys):
     assert report.exists()
     assert main(["judge", "sample", "report.json", *arguments]) == 2
     assert message in capsys.readouterr().err

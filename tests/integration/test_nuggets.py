@@ -126,9 +126,7 @@ def propose(
     return run
 
 
-def test_proposed_nuggets_are_for_review(
-    propose: Propose, llm: LLMServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_proposed_nuggets_are_for_review(propose, llm, tmp_path, capsys):
     done = propose(RECORDS)
     assert (done.status, done.err) == (0, "")
     assert done.out == (
@@ -158,9 +156,7 @@ def test_several_judges_do_not_propose(propose: Propose, llm: LLMServer, tmp_pat
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_paid_replies_are_not_requested_again_and_no_file_is_lost(
-    propose: Propose, llm: LLMServer, tmp_path: Path
-) -> None:
+def test_paid_replies_are_not_requested_again_and_no_file_is_lost(propose, llm, tmp_path):
     """The input file is never overwritten, and an existing output file only with --force.
 
     A second run with --replay writes the same file.

@@ -120,9 +120,7 @@ BY_A_SEARCH = f"{UNASKED} (for q0).*"
         ),
     ],
 )
-def test_another_number_of_its_own_is_a_warning(
-    pytester: pytest.Pytester, retriever: str, signature: str, calls: str, warning: str
-) -> None:
+def test_another_number_of_its_own_is_a_warning(pytester, retriever, signature, calls, warning):
     """K is passed, or the first @k count, so that no score shows that the application now gets fewer."""
     warning = (
         warning or "*test_it: the retriever was configured to return 4 documents in the baseline, and 2 now.*"
@@ -141,9 +139,7 @@ def test_another_number_of_its_own_is_a_warning(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bounds", ["min=0.9", "max_drop=0.02"])
-def test_no_question_is_asked_again_where_no_baseline_has_the_number(
-    pytester: pytest.Pytester, bounds: str
-) -> None:
+def test_no_question_is_asked_again_where_no_baseline_has_the_number(pytester, bounds):
     _write(
         pytester,
         _search("query, k").replace("RETRIEVER", "in_the_body"),

@@ -142,9 +142,7 @@ def rich(project: Project, llm: LLMServer) -> None:
         pytest.param(2, ("-n2",), id="2, with two workers", marks=pytest.mark.long),
     ],
 )
-def test_shards_are_one_run(
-    project: Project, llm: LLMServer, number: int, arguments: tuple[str, ...]
-) -> None:
+def test_shards_are_one_run(project, llm, number, arguments):
     rich(project, llm)
     run_whole(project)
     names = shards(project, number, *arguments)
@@ -394,9 +392,7 @@ def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -
 
 
 @pytest.mark.slow
-def test_a_baseline_that_lists_more_than_ran_is_noted(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_baseline_that_lists_more_than_ran_is_noted(project, capsys):
     project.evalset(20)
     project.test(GATE.replace("llm_reteval", "hit"))
     project.run("--rageval-update-baseline")

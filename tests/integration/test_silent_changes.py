@@ -79,9 +79,7 @@ def _worse(project: pytest.Pytester, change: str) -> pytest.RunResult:
         ("return [ours[0], *({'id': f'new-{n}-{m}', 'text': ''} for m in range(4))]", OTHERS.format(80)),
     ],
 )
-def test_a_change_that_no_score_shows_is_a_warning(
-    project: pytest.Pytester, change: str, warning: str
-) -> None:
+def test_a_change_that_no_score_shows_is_a_warning(project, change, warning):
     result = _worse(project, change)
     assert result.ret == 0
     shown = [

@@ -57,9 +57,7 @@ def _table(text: str) -> str:
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 120, 200])
-def test_the_table_fits_a_terminal_of_any_width(
-    project: Path, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
+def test_the_table_fits_a_terminal_of_any_width(project, monkeypatch, columns):
     """From 40 to 200 columns no row is wrapped: verdict, score, value with change and bound come first."""
     monkeypatch.setenv("WORSE", "1")
     coloured = on_a_terminal(project, *WITHOUT, columns=columns, status=1)

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from tests.integration.conftest import Project
-from tests.llm_server import LLMServer
 
 pytestmark = pytest.mark.slow
 
@@ -141,9 +140,7 @@ def test_a_significant_gain_is_reported_with_the_update_command(project: Project
     assert "lock it" not in str(project.run(UPDATE).stdout)
 
 
-def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no_reference(
-    project: Project, llm: LLMServer
-) -> None:
+def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no_reference(project, llm):
     llm.model = lambda prompt: (
         "[1]" if "item-2" in prompt else "the code, 77" if "item-3" in prompt else "c1x"
     )

@@ -41,9 +41,7 @@ def worse(project: Project) -> Project:
     ("columns", "workers"),
     [(40, ()), (80, ()), (200, ()), pytest.param(40, ("-n1",), marks=pytest.mark.slow)],
 )
-def test_text_wraps_at_the_width_of_the_terminal(
-    worse: Project, monkeypatch: pytest.MonkeyPatch, columns: int, workers: tuple[str, ...]
-) -> None:
+def test_text_wraps_at_the_width_of_the_terminal(worse, monkeypatch, columns, workers):
     """Text wraps at the terminal's width, also in workers; rows of the table and commands are not wrapped."""
     monkeypatch.setenv("COLUMNS", str(columns))
     shown = on_a_terminal(
@@ -78,14 +76,7 @@ def test_a_log_has_whole_lines(worse: Project, monkeypatch: pytest.MonkeyPatch) 
         ([], {"FORCE_COLOR": "1"}, True),
     ],
 )
-def test_verdicts_have_the_colours_of_pytest(
-    worse: Project,
-    monkeypatch: pytest.MonkeyPatch,
-    options: list[str],
-    environment: dict[str, str],
-    *,
-    coloured: bool,
-) -> None:
+def test_verdicts_have_the_colours_of_pytest(worse, monkeypatch, options, environment, coloured):
     """Verdicts are green, red and yellow if pytest itself uses colours."""
     for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
         monkeypatch.delenv(name, raising=False)

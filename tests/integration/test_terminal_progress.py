@@ -36,9 +36,7 @@ def slow(project: Project, llm: LLMServer) -> Project:
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["0", "2"])
-def test_without_a_terminal_progress_is_a_line_at_a_time(
-    slow: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
-) -> None:
+def test_without_a_terminal_progress_is_a_line_at_a_time(slow, monkeypatch, workers):
     """Without a terminal each progress line has share, rate, time left and cost, and no carriage return.
 
     With workers the controller prints the sum of all workers.
@@ -58,9 +56,7 @@ def test_without_a_terminal_progress_is_a_line_at_a_time(
     assert {"16", "32"} & {str(int(total)) for _, total, *_ in matches}
 
 
-def test_with_q_a_log_says_that_a_server_is_waited_for(
-    slow: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_q_a_log_says_that_a_server_is_waited_for(slow, monkeypatch):
     """A job of CI that prints nothing for minutes is taken for dead."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     result = slow.run("-q", *SLOW)
@@ -86,9 +82,7 @@ def test_a_slow_retriever_has_progress_too(project: Project, monkeypatch: pytest
     )
 
 
-def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(
-    slow: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(slow, llm, monkeypatch):
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     monkeypatch.setattr(progress, "STALL_S", 0.2)
     llm.model = lambda _: Fault(429, message="slow down")
@@ -108,9 +102,7 @@ THIRD = GATE.replace("test_gate", "test_third").replace("@1", "@2")
     [(FIRST + SECOND, (), 16), (FIRST + SECOND + THIRD, ("-n2",), 32)],
     ids=["0", "2"],
 )
-def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(
-    slow: Project, llm: LLMServer, tests: str, workers: tuple[str, ...], replies: int
-) -> None:
+def test_an_interrupted_run_prints_the_table_so_far_and_the_cost(slow, llm, tests, workers, replies):
     llm.latency_s = 1.0
     slow.test(tests)
     # A shell's background process ignores SIGINT, and its children inherit that.

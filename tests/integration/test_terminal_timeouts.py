@@ -18,9 +18,7 @@ MARKED = (
 
 
 @pytest.mark.parametrize("where", ["ini", "option", "environment"])
-def test_the_header_says_that_a_timeout_counts_the_evaluation(
-    project: Project, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_the_header_says_that_a_timeout_counts_the_evaluation(project, monkeypatch, where):
     project.gate("recall@1 min=0.5")
     options = ["--timeout=60"] if where == "option" else []
     keys = {"timeout": "60"} if where == "ini" else {}

@@ -91,9 +91,7 @@ def spans(examples: list[Example], corpus: Path) -> dict[str, Span | None]:
 
 @pytest.mark.parametrize("kind", ["files", "passages"])
 @pytest.mark.parametrize("given_as", ["gold text", "answer"])
-def test_a_quote_that_occurs_once_in_all_articles(
-    answers: list[Answer], texts: dict[str, str], corpora: dict[str, Path], kind: str, given_as: str
-) -> None:
+def test_a_quote_that_occurs_once_in_all_articles(answers, texts, corpora, kind, given_as):
     """A quote that occurs once is anchored at the data's offsets, despite other line breaks.
 
     Other quotes are not anchored.

@@ -53,9 +53,7 @@ def _any(judged: Sequence[JudgedAnswer], accepts: Callable[[str, str], bool]) ->
         pytest.param(sentence_answers, *(0.859, 0.934, 0.895), id="sentence_answers"),
     ],
 )
-def test_the_canonical_comparison_agrees_with_people_more_than_containment(
-    load: Callable[[], list[JudgedAnswer]], kappa: float, precision: float, recall: float
-) -> None:
+def test_the_canonical_comparison_agrees_with_people_more_than_containment(load, kappa, precision, recall):
     judged = load()
     verdicts = {
         "exact match": _any(judged, lambda prediction, reference: prediction == reference),

@@ -102,9 +102,7 @@ def test_there_one_fractional_label_changes_what_all_may_ask() -> None:
 
 
 @pytest.mark.parametrize(("name", "measure", "expected"), [("p", "P_5", 1.5 / 5), ("hit", "success_5", 1.0)])
-def test_there_a_cut_off_beyond_the_ranking_breaks_for_graded_labels(
-    name: str, measure: str, expected: float
-) -> None:
+def test_there_a_cut_off_beyond_the_ranking_breaks_for_graded_labels(name, measure, expected):
     labels: Labels = {"q1": [0.5, 1.0]}
     with pytest.raises(KeyError):
         _theirs(labels, measure)

@@ -117,9 +117,7 @@ def _brute(documents: list[Document], gold: Gold) -> list[int]:
         ("paragraph", 480, 460, 0),
     ],
 )
-def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(
-    corpus: Corpus, kind: str, size: int, pairs: int, unlike: int
-) -> None:
+def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(corpus, kind, size, pairs, unlike):
     """Overlap by span equals the share of characters, and overlap by text gives the same verdict.
 
     In 9 of 11,376 pairs the text differs: half of the passage is cut off in a run of less than 8 words, or a
@@ -145,9 +143,7 @@ def test_the_share_of_gold_in_a_chunk_follows_from_its_characters(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [30, *CHUNKS])
 @pytest.mark.parametrize("overlapping", [False, True])
-def test_rankings_are_labelled_as_their_characters_say(
-    corpus: Corpus, size: int, kind: str, *, overlapping: bool
-) -> None:
+def test_rankings_are_labelled_as_their_characters_say(corpus, size, kind, overlapping):
     """Labels of BM25 rankings (k = 5) equal a count of characters, also for short and for overlapping chunks."""
     documents = corpus.chunks(size, size // 2 if overlapping else size)
     search = BM25Retriever(documents)
@@ -179,9 +175,7 @@ def _recall(found: list[list[Document]], gold: list[Gold], k: int) -> float:
 @pytest.mark.parametrize(
     ("kind", "recalls"), [("sentence", (0.956, 0.984, 0.985)), ("paragraph", (0.904, 0.955, 0.977))]
 )
-def test_recall_is_comparable_over_the_chunkings(
-    corpus: Corpus, retrieved: dict[int, list[list[Document]]], kind: str, recalls: tuple[float, ...]
-) -> None:
+def test_recall_is_comparable_over_the_chunkings(corpus, retrieved, kind, recalls):
     """Recall@5 of BM25 rises with the number of words in five chunks, and is the same by text."""
     gold = [asked.gold[kind] for asked in corpus.asked]
     texts = [_by_text(passage) for passage in gold]
@@ -194,9 +188,7 @@ def test_recall_is_comparable_over_the_chunkings(
 @pytest.mark.parametrize(
     ("kind", "recalls"), [("sentence", (0.969, 0.979, 0.969)), ("paragraph", (0.924, 0.952, 0.955))]
 )
-def test_recall_of_as_many_words_is_nearly_the_same(
-    corpus: Corpus, retrieved: dict[int, list[list[Document]]], kind: str, recalls: tuple[float, ...]
-) -> None:
+def test_recall_of_as_many_words_is_nearly_the_same(corpus, retrieved, kind, recalls):
     """Recall of the first 960 words is similar: eight chunks of 120, four of 240, two of 480.
 
     A paragraph has about 120 words; cut in two, both halves compete with other chunks.
