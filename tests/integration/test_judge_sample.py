@@ -75,7 +75,11 @@ def test_labels_of_a_sample_correct_a_score_without_a_warning(report: Path, proj
     assert main(["judge", "sample", "report.json", "-n", "12"]) == 0
     _label(report.parent / "labels.jsonl", dict.fromkeys(range(12), True))
     result = project.run("--rageval=calibration=labels.jsonl")
-    result.stdout.fnmatch_lines(["*corrected for the judge's errors: * by 12 labels drawn at random"])
+    result.stdout.fnmatch_lines(
+        [
+            "*corrected for the judge's errors: * by 12 labels drawn at random; no Rogan-Gladen: 12 labelled answers *"
+        ]
+    )
     result.stdout.no_fnmatch_line("*does not say how its labels were chosen*")
 
 
