@@ -87,7 +87,6 @@ def test_ci_set_to_false_is_not_a_build_server(worse, monkeypatch, ci):
 
 @pytest.mark.parametrize("arguments", [(f"{UPDATE}=force",), ("-n2", f"{UPDATE}=force")])
 def test_an_update_that_is_meant_passes_on_a_build_server(worse, monkeypatch, arguments):
-    """With `=force` an update is allowed under CI=true, and prints the lowered scores."""
     monkeypatch.setenv("CI", "true")
     result = _run(worse, *arguments, "-q")
     result.assert_outcomes(passed=1)
@@ -401,7 +400,6 @@ def test_workers_tell_which_gates_there_were(project, monkeypatch):
 
 
 def test_a_test_that_fails_before_it_compares_keeps_its_entry(project):
-    """If a test fails before its score, its entry is not listed as removed."""
     project.test("def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02)\n")
     project.run(UPDATE)
     project.test("def test_own(rageval):\n    assert False\n    rageval.score('recall@1', max_drop=0.02)\n")

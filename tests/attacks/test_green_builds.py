@@ -766,7 +766,6 @@ def broken(project: Project, _baselines: dict[str, str]) -> Callable[[str], Proj
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_it_is_red_or_visible(way, broken, monkeypatch):
-    """The run fails for the stated reason, or passes and says what was done."""
     project = broken(way.before)
     monkeypatch.setenv("CI", "true")
     arguments = []

@@ -71,7 +71,6 @@ def test_one_patience_for_a_server_and_not_one_for_each_question(project, llm):
 
 
 def test_received_replies_are_cached_and_the_next_run_requests_the_rest(project, llm):
-    """If the server stops after 5 of 12 replies, the next run requests only the other 7."""
     _use(project, llm)
     project.evalset(12)
     project.test(GATE.format("test_a"))
@@ -96,7 +95,6 @@ def test_workers_say_what_they_wait_for(project, llm):
 
 @pytest.mark.long
 def test_a_terminal_shows_what_is_waited_for(project, llm):
-    """The progress line on a terminal shows the server that the run waits for."""
     _use(project, llm)
     llm.model = lambda _: BUSY
     project.test(GATE.format("test_a"))
@@ -135,7 +133,6 @@ def test_no_retry_after_delays_a_run_without_limit(project, llm, value):
 
 
 def test_a_command_says_what_it_waits_for(llm, tmp_path, monkeypatch, capsys):
-    """`rageval judge` prints the server that it waits for to standard error."""
     monkeypatch.setattr(rate_limits, "ANNOUNCE_AFTER_S", 0.2)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.chdir(tmp_path)

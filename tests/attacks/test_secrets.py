@@ -304,7 +304,6 @@ def test_no_command_prints_a_secret(tmp_path, monkeypatch, capsys, caplog):
 
 
 def test_no_worker_shows_a_secret(project: Project) -> None:
-    """With xdist, errors and locals are sent to another process: no output contains a secret."""
     with Echo() as server:
         outputs = _run(project, server, USER_INFO, "-n2")
     assert not _leaks(outputs)

@@ -169,7 +169,6 @@ def _right(machine):
 
 
 def test_two_machines_ask_once(machines, llm):
-    """Two machines with four workers each send every request once in total."""
     for machine in machines:
         machine.start(0)
     assert [machine.ended() for machine in machines] == [1, 1]

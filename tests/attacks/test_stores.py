@@ -354,7 +354,6 @@ def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
 
 
 def test_random_bytes_in_a_cassette_are_an_error_or_a_reply(tmp_path):
-    """Each of 1000 changed files is read, or refused with an error that names the file."""
     chance = random.Random(6)
     file = tmp_path / "tape.jsonl"
     lines = [entry_line(Entry(f"{n:064x}", Reply(f"„{n}“", "m"), {"model": "m"})) for n in range(5)]

@@ -255,7 +255,6 @@ def _hostile_entries() -> Iterator[Entry]:
     ],
 )
 def test_cache_commands_print_no_control_sequences(command: Command, tmp_path: Path, arguments: str) -> None:
-    """Cache commands escape hostile texts of entries, also of a damaged entry: a cache may come from anywhere."""
     cache = CacheFolder(tmp_path / "cache")
     cache.put(_hostile_entries())
     cache.sql("UPDATE replies SET text = 'other', key = ? WHERE key = 'k'", f"k {HOSTILE}")
@@ -302,7 +301,6 @@ def _evalset_records() -> list[dict[str, Any]]:
     ],
 )
 def test_evalset_commands_print_no_control_sequences(command, tmp_path, arguments):
-    """Eval set commands escape hostile questions, ids, tags and passages."""
     corpus = [{"id": f"d {HOSTILE}", "text": HOSTILE}, {"id": "e", "text": WRAPPED}]
     broken = [{"id": HOSTILE, "question": 3, HOSTILE: HOSTILE}]
     for name, records in (("evals", _evalset_records()), ("corpus", corpus), ("broken", broken)):

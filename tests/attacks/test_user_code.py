@@ -71,7 +71,6 @@ def _asked(project):
 @pytest.mark.parametrize("kind", ["", "async "])
 @pytest.mark.parametrize("spec", ["answer.em@1", "answer.correct@1", "llm_reteval@1", "erag.p@1"])
 def test_a_generator_that_raises_once_leaves_one_question_unscored(project, spec, kind):
-    """The other 39 questions are scored; the reason names exception, message, file and line."""
     _write(project, GENERATOR.format(kind=kind, body=RAISES))
     project.test(_gate(spec))
     result, score = _score(project)
@@ -168,7 +167,6 @@ def test_more_than_the_share_is_the_error(project, part):
 
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, kind):
-    """The generator is called 5 times instead of 40, and the error counts all 40 questions."""
     _write(project, GENERATOR.format(kind=kind, body="passages.text"))
     project.test(_gate("answer.em@1"))
     result = project.run()
@@ -201,7 +199,6 @@ def test_a_mistake_after_a_reply_leads_to_few_further_requests(project, llm):
 
 
 def test_a_judge_that_is_wrong_everywhere_is_called_a_few_times(project):
-    """A judge that always raises is called for 5 of 40 questions, and the error shows the judge's line."""
     _write(project, JUDGE.format(body="prediction.score"))
     project.test(_gate("answer.correct@1"))
     result = project.run()

@@ -178,7 +178,6 @@ def rageval_retriever():
     ],
 )
 def test_what_cannot_be_read_is_named(questions, returned, message):
-    """If a `Retrieval` has an invalid value, the error names the place in the retrieval and the expected value."""
     questions.pytester.makeconftest(
         f"{AGENT}\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n    return lambda query, k: {returned}\n"
     )

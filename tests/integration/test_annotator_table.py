@@ -57,7 +57,6 @@ def test_a_plan_counts_it(project, llm):
 
 
 def test_generators_are_side_by_side(project):
-    """A parametrized test has a table with a column for each system, on the terminal and in Markdown."""
     project.lose(1, 3)
     first = "return lambda question, passages: next(iter(passages)).text.split()[-1].rstrip('.')"
     last = "return lambda question, passages: list(passages)[-1].text.split()[-1].rstrip('.')"

@@ -19,7 +19,6 @@ def test_a_failed_assertion_on_a_score_names_the_lost_questions(project):
 
 
 def test_a_slice_of_a_score_is_a_score(project):
-    """`where` returns the score of a slice, and a failed assertion names the slice."""
     project.lose(3)
     project.test(
         "def test_slices(rageval):\n"

@@ -48,7 +48,6 @@ def test_a_missing_retriever_shows_the_lines_to_write(project):
     ],
 )
 def test_a_score_that_is_none_is_named(project, spec, message):
-    """An unknown score or an invalid cut-off is an error: it suggests a known name or states the allowed cut-off."""
     project.test(GATE.format(spec=spec))
     errors_with(project.run(), message)
 
@@ -69,7 +68,6 @@ def test_a_broken_eval_set_is_named_with_its_line(project, content, message):
 
 
 def test_a_missing_eval_set_says_where_it_was_looked_for(project):
-    """If the eval set does not exist, the error lists the paths that were tried."""
     project.test(GATE.format(spec="recall@2"))
     (project.path / "evals.jsonl").unlink()
     errors_with(project.run(), "There is no eval set 'evals.jsonl'.* Looked for:", "  */evals.jsonl")
@@ -134,7 +132,6 @@ def test_one_bound_of_a_score_twice_is_an_error(project, first, second, is_error
 
 
 def test_a_long_list_of_fields_is_cut(project):
-    """A message about a document names its first fields."""
     fields = '**{f"field_{n}": n for n in range(90)}'
     project.change('"text": CORPUS[name]}', f'"text": CORPUS[name], {fields}}}')
     project.test(GATE.format(spec="recall@2"))
@@ -221,7 +218,6 @@ def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, reas
 
 
 def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project):
-    """If more than the allowed share of questions fails, the error names the exception, its line, and an option."""
     project.change("    wanted =", "    if 'item-2?' in query: return [][0]\n    wanted =")
     project.test(GATE.format(spec="recall@2"))
     errors_with(
@@ -340,7 +336,6 @@ def test_k_may_be_an_integer_of_numpy(project):
 
 @pytest.mark.parametrize("call", ["retrieve(['why?', 'how?'], k=1)", "answer(['why?', 'how?'], k=1)"])
 def test_a_question_is_one_text(project, call):
-    """A list of questions is an error that states the expected type; no internal error is shown."""
     project.test(f"def test_it(rageval):\n    rageval.{call}\n")
     result = project.run()
     result.stdout.fnmatch_lines(["E*: it is one text or one example, found list."])
@@ -358,7 +353,6 @@ def test_a_judge_without_its_method_is_named(project, llm):
 
 
 def test_no_server_is_an_error_that_says_so_once(project, monkeypatch):
-    """If no server answers, the error has the address and a remedy; ranking scores of the same test pass."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     project.ini(rageval_model="m1", rageval_retries="0")
     project.test(
@@ -383,7 +377,6 @@ def test_a_wrong_key_is_an_error_that_names_the_variable_and_not_the_key(project
 
 
 def test_an_unknown_model_is_named(project, llm):
-    """If the server returns 404, the error says that the server does not know the model or the path."""
     llm.model = lambda _: Fault(404, message="model not found")
     project.use(llm, model="gtp-4")
     project.test(GATE.format(spec="llm_reteval@1"))

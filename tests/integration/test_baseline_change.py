@@ -213,7 +213,6 @@ def test_what_cannot_be_compared_is_said_on_a_build_server(branch, monkeypatch, 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell script")
 def test_a_git_that_hangs_does_not_delay_the_run(branch, monkeypatch):
-    """A call of git has a time limit."""
     folder = branch.path / "bin"
     folder.mkdir()
     (folder / "git").write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
@@ -292,7 +291,6 @@ def test_a_commit_without_a_baseline_is_an_error(branch, ref, message):
 
 
 def test_no_hook_of_the_repository_runs(branch):
-    """The calls of git start no program that the repository names."""
     hooks = branch.path / ".git" / "hooks"
     for name in ("post-checkout", "reference-transaction", "pre-auto-gc", "post-index-change"):
         (hooks / name).write_text("#!/bin/sh\ntouch stolen\n", encoding="utf-8")

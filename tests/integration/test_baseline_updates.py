@@ -86,7 +86,6 @@ def test_a_run_that_left_something_out_is_no_full_run(project, skips):
 
 
 def test_a_failing_tests_scores_are_written(project):
-    """If a test fails because of a minimum, its scores are written to the baseline."""
     project.test(ONE.replace("max_drop", "min=0.9, max_drop") + TWO)
     project.lose(2)
     result = project.run(UPDATE)
@@ -135,7 +134,6 @@ def test_a_test_that_ended_before_its_last_score_keeps_its_entry(project):
 
 
 def test_only_what_max_drop_bounds_is_written(project):
-    """Only scores with `max_drop` are written; if no test has such a score, the file is not changed."""
     project.test(ONE + TWO.replace("max_drop=0.02", "min=0.5"))
     project.run(UPDATE)
     assert set(_tests(project)) == {"test_it.py::test_one"}

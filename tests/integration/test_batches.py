@@ -115,8 +115,6 @@ def test_one_command_has_the_scores_of_a_live_run(suite: Project, server: BatchS
 
 @pytest.mark.slow
 def test_each_step_is_a_command(suite, server, monkeypatch, capfd):
-    """`rageval batch` submits, shows the status and collects in separate commands; the tests then send no request."""
-
     def rageval(*arguments: str) -> tuple[int, str, str]:
         capfd.readouterr()
         return main(["batch", *arguments]), *capfd.readouterr()
@@ -236,8 +234,6 @@ def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Pro
 
 @pytest.mark.slow
 def test_a_rating_that_cannot_be_read_is_repaired_in_the_next_stage(suite, server):
-    """If a rating cannot be parsed, the next stage requests a repair, as a live run does."""
-
     def model(prompt: str) -> str:
         if prompt.startswith("Your reply cannot be read"):
             return '{"explanation": "It is.", "grade": 4}'
@@ -274,7 +270,6 @@ def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(suite, se
 
 
 def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
-    """If the batches would exceed the budget, nothing is submitted."""
     run = suite.run("--rageval-batch=submit", "--rageval=max_calls=5")
     run.stdout.fnmatch_lines(
         ["--rageval max_calls=5 would be passed: 0 calls were made, and the batches have 17 *"]
@@ -298,7 +293,6 @@ def test_all_stages_have_one_budget(suite, server, monkeypatch, name):
 
 @pytest.mark.parametrize("step", ["submit", "collect"])
 def test_a_file_that_cannot_be_used_is_the_error_of_the_step(suite, server, step):
-    """If the file of prices cannot be read, the step ends with a one-line error, as a run does."""
     run = suite.run(f"--rageval-batch={step}", "--rageval=prices=none.toml")
     assert run.ret == pytest.ExitCode.TESTS_FAILED
     assert "INTERNALERROR" not in str(run.stdout)
@@ -346,7 +340,6 @@ def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServe
 @pytest.mark.long
 @pytest.mark.slow
 def test_workers_start_when_the_batches_have_ended(suite: Project, server: BatchServer) -> None:
-    """With xdist each request is in one batch, and no request is sent live."""
     suite.test(GATE, "test_other")
     suite.run_process("--rageval-batch", "-n2").assert_outcomes(passed=2)
     assert not server.live

@@ -125,7 +125,6 @@ def test_a_plan_counts_the_labels(judged: Project, llm: LLMServer) -> None:
     ],
 )
 def test_what_cannot_be_done_is_an_error(judged: Project, bounds: str, message: str) -> None:
-    """Invalid arguments of `rageval_calibration` are an error of the test, not a failure."""
     judged.test(TEST.format(bounds=bounds))
     result = judged.run()
     result.assert_outcomes(errors=1)

@@ -39,7 +39,6 @@ def test_a_retriever_bound_to_its_thread_works(project):
 
 
 def test_threads_are_used_where_they_are_allowed(project):
-    """With `--rageval threads=4` a sync retriever is called from four threads at the same time."""
     project.pytester.makeconftest(
         "import threading, pytest\n"
         "together = threading.Barrier(4)\n"

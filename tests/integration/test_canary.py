@@ -133,7 +133,6 @@ def _in_total(plan):
 
 
 def test_a_plan_of_a_canary_reads_the_baseline(project, llm):
-    """Without a baseline the plan has no canary; a baseline that cannot be read is an error already in the plan."""
     project.use(llm)
     project.test(ASKING)
     path = project.path / "rageval_baseline.json"

@@ -128,7 +128,6 @@ def test_a_run_that_stops_early_warns_too(project, llm):
 
 
 def test_a_judged_retriever_is_not_blamed_for_another(project, llm):
-    """There is no remark if one retriever calls the model and only another retriever is judged."""
     project.use(llm)
     asks = RETRIEVER.format(words="", ask=ASKS).replace("rageval_retriever", "asking")
     choice = """

@@ -130,10 +130,6 @@ def test_a_conversation_is_in_the_prompts_and_separates_two_equal_questions(proj
 
 
 def test_a_generator_and_a_judge_of_the_users_receive_the_history_that_they_name(project):
-    """A generator or judge with a parameter `history` receives the messages.
-
-    Otherwise it receives only the question.
-    """
     record = {"question": "And to Oslo?", "answers": ["yes"]}
     _write(project, {"id": "bare", **record}, {"id": "after", **record, "history": HISTORY})
     project.pytester.makeconftest(

@@ -112,7 +112,6 @@ def test_a_project_does_not_get_the_tests_of_the_example(name, tmp_path, monkeyp
 
 
 def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
-    """If the example is missing, the error has its path and the command that reinstalls the package."""
     monkeypatch.setattr(demo, "EXAMPLES", (tmp_path / "no",))
     assert main(["demo"]) == 2
     err = capsys.readouterr().err

@@ -39,7 +39,6 @@ def sources(project):
 
 
 def test_the_field_with_the_gold_ids_is_an_error_with_the_line_to_write(sources):
-    """No score is reported: the error names the field, its values, and the line that uses it."""
     result = sources.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -61,7 +60,6 @@ def test_documents_without_any_id_are_searched_for_the_gold_ids_too(sources):
 
 
 def test_a_retriever_that_finds_nothing_scores_0(sources):
-    """If no field has the gold ids, the score is 0 and the test fails as usual."""
     sources.pytester.makeconftest(SOURCES.replace('"source": f"doc-{n}"', '"source": f"other-{n}"'))
     sources.gate("recall@3 min=0.9")
     result = sources.run()
@@ -128,7 +126,6 @@ def test_which_ids_are_of_one_file(gold, retrieved, found):
     [("pytest.ini", f"[pytest]\n{LINE}\n"), ("pyproject.toml", f"[tool.pytest.ini_options]\n{LINE}\n")],
 )
 def test_the_line_works_as_it_is_shown(sources, file, text):
-    """The line of the error can be pasted into each file of settings; then the field is the id."""
     (sources.path / file).write_text(text, encoding="utf-8")
     sources.run().assert_outcomes(passed=1)
 
@@ -163,7 +160,6 @@ def rageval_executor():
 
 
 def test_what_the_retriever_was_recognised_as_is_said_with_v(project):
-    """With -v a line names the class of the retriever and its method; a function has no such line."""
     project.gate("recall@3 min=0.9")
     assert "the retriever is" not in project.run("-v").stdout.str()
     conftest = (

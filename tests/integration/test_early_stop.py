@@ -110,7 +110,6 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
 
 
 def test_a_small_drop_within_max_drop_is_green_with_fewer_requests(gated, llm):
-    """If 2 of 200 questions are lost and 4 are allowed, the test passes with fewer than 100 requests."""
     change(gated, others=range(1, 101), wrong=range(1, 3))
     result = fresh(gated)
     result.assert_outcomes(passed=1)

@@ -33,7 +33,6 @@ def test_a_file_that_is_no_model_is_named(project, monkeypatch):
 
 
 def test_a_missing_model_file_is_named(project, monkeypatch):
-    """If RAGEVAL_GGUF names a missing file, the error says so before a server starts."""
     monkeypatch.setenv("RAGEVAL_GGUF", "nowhere.gguf")
     project.test(GATE)
     project.run().stdout.fnmatch_lines(["RAGEVAL_GGUF names 'nowhere.gguf', which is not a file."])

@@ -88,7 +88,6 @@ def test_an_eval_set_in_python_is_checked_as_a_file_is(project):
     ("arguments", "count"), [(FIELDS, 10), (f"{FIELDS}, sample=4", 4), (f'format="table", {FIELDS}', 10)]
 )
 def test_a_table_with_a_field_map(project, arguments, count):
-    """A CSV file with a field map is read completely, or as a sample with as many odd as even items."""
     _write(project, "evals.csv", TABLE)
     body = f'@pytest.mark.rageval_evalset("evals.csv", {arguments})\ndef test_it(rageval):\n'
     body += f"    assert rageval.score('recall@2') == 1.0\n    assert len(rageval.examples) == {count}\n"
@@ -98,7 +97,6 @@ def test_a_table_with_a_field_map(project, arguments, count):
 
 
 def test_two_tests_with_other_words_have_other_sets(project):
-    """Two tests with different arguments for the same file get different eval sets."""
     body = "".join(
         f'@pytest.mark.rageval_evalset("evals.jsonl", sample={n})\n'
         f"def test_{n}(rageval):\n    assert len(rageval.examples) == {n}\n"
@@ -141,7 +139,6 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
     ],
 )
 def test_words_that_do_not_fit_are_named(project, marker, message):
-    """Invalid arguments of the marker are an error that lists the possible values, without internal frames."""
     _write(project, "notes.md", "# Notes\n")
     result = _run(project, marker)
     result.assert_outcomes(errors=1)

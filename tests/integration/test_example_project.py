@@ -144,7 +144,6 @@ def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
 
 @pytest.mark.slow
 def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
-    """Without a minimum, a worse retriever fails because of its baseline."""
     search, tests = example / "support_bot" / "search.py", example / "test_retriever.py"
     search.write_text(search.read_text(encoding="utf-8").replace(GOOD, WORSE), encoding="utf-8")
     source = tests.read_text(encoding="utf-8")

@@ -78,7 +78,6 @@ def _install(project, monkeypatch, module=PACKAGE):
 
 
 def test_another_package_adds_each_kind(project, monkeypatch):
-    """An installed package adds a score, an answer measure, a comparator and a retriever adapter."""
     _install(project, monkeypatch)
     project.arguments = project.arguments[:-2]
     metadata = project.path / "site" / "pytest_shelves-1.0.dist-info"
@@ -127,10 +126,6 @@ def test_without_the_package_its_names_are_unknown(project):
     ],
 )
 def test_a_name_that_cannot_be_added_is_an_error(project, monkeypatch, call, message):
-    """An invalid or existing name is an error that shows the plugin's line without a traceback.
-
-    Nothing is replaced silently.
-    """
     _install(project, monkeypatch, f"{PACKAGE}    registry.{call}\n")
     project.test(TESTS)
     result = project.run()
@@ -151,7 +146,6 @@ def pytest_rageval_register(registry):
 
 
 def test_another_package_writes_reports(project, monkeypatch):
-    """A package adds a kind of report and replaces another; a report that raises does not affect the others."""
     _install(project, monkeypatch, REPORTS)
     project.pytester.makeconftest(
         "import pytest\n@pytest.fixture\ndef rageval_retriever(): return lambda query, k: []\n"
@@ -212,10 +206,6 @@ def pytest_rageval_register(registry):
 
 
 def test_another_package_sends_reports(project, monkeypatch):
-    """A package sends reports to an address with its scheme, after files are written.
-
-    A failure to send is only a warning.
-    """
     _install(project, monkeypatch, SENDING)
     project.pytester.makeconftest(
         "import pytest\n@pytest.fixture\ndef rageval_retriever(): return lambda query, k: []\n"
@@ -297,7 +287,6 @@ def test_a_plugins_score_may_bound_and_group_what_it_waits_for(project, monkeypa
 
 
 def test_results_of_a_plugin_are_checked(project, monkeypatch):
-    """An invalid value of a plugin is an error that names the extension and the examples, without internal frames."""
     _install(project, monkeypatch, BROKEN + "class Library: pass\n")
     project.pytester.makeconftest(
         """
@@ -399,7 +388,6 @@ def pytest_rageval_run_finished(run):
 
 
 def test_another_package_adds_a_mode(project, monkeypatch):
-    """A mode in one file: an option, a plugin of its runs, failures, and keys of the reports."""
     _install(project, monkeypatch, f"{PACKAGE}{MODE}")
     project.test(TESTS)
     result = project.run("--bounds-only", "--rageval-report=report.json")

@@ -103,7 +103,6 @@ def _body(body):
 
 
 def test_workers_ask_each_request_once(project, llm):
-    """Workers with an empty cache that need the same scores at the same time send each request once."""
     processes = 2
     project.use(llm)
     llm.latency_s = 0.1
@@ -117,7 +116,6 @@ def test_workers_ask_each_request_once(project, llm):
 
 
 def test_two_shells_share_what_they_ask(project, llm):
-    """Two runs at the same time with the same cache folder send each request once in total."""
     project.use(llm)
     llm.latency_s = 0.2
     project.evalset(20)

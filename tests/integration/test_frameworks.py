@@ -251,10 +251,6 @@ def _imported() -> Iterator[None]:
     ],
 )
 def test_a_retriever_of_a_framework_works_unmodified(project, framework, expression, scored):
-    """A framework's retriever returns k documents.
-
-    Ids, texts, metadata and scores are read from the framework's objects.
-    """
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
     project.test(f"scored = {scored}\n{TEST}")
     project.run().assert_outcomes(passed=1)

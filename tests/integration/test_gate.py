@@ -287,7 +287,6 @@ def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed
 
 
 def test_a_changed_prompt_is_named(project, llm, monkeypatch):
-    """If a prompt of the package changes, the error shows its old and its new hash."""
     project.use(llm)
     project.test(ASKING)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -349,10 +348,6 @@ def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, 
     ],
 )
 def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, problem):
-    """A damaged baseline fails a comparison and an update; tests without max_drop still pass.
-
-    After the file is deleted, an update writes a new baseline.
-    """
     project.evalset(5)
     path = project.path / "rageval_baseline.json"
     path.write_text(text, encoding="utf-8")

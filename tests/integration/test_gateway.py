@@ -291,7 +291,6 @@ def test_own(rageval_gateway):
 
 
 def test_the_fixture_alone_leaves_the_environment_as_it_is(application, upstream):
-    """A test that passes `rageval_gateway.url` to its client has its requests in the report, and no variable is set."""
     project = application(code="")
     project.test(CALLING)
     project.run("--rageval-report=out.json").assert_outcomes(passed=1)
@@ -458,7 +457,6 @@ def test_the_model_calls_of_a_command_are_cached_and_replayed(tmp_path, upstream
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
 def test_a_signal_is_passed_on_to_the_command(tmp_path):
-    """SIGTERM sent to `rageval gateway` reaches its command, whose exit status is returned."""
     code = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print(1, flush=True); time.sleep(60)"
     command = [sys.executable, "-m", "pytest_rageval", "gateway", "--", sys.executable, "-c", code]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:

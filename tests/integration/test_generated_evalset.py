@@ -106,7 +106,6 @@ def test_what_is_generated_is_clean_and_loads(generate, llm, docs, tmp_path, cap
 
 
 def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """A prompts file replaces prompts by name; an invalid prompt is an error before any request or output."""
     path = tmp_path / "prompts.toml"
     source = "question = 'Write a question, bitte.\\nPassage:\\n{passage}'\nanswer = 'Frage: {question} {passages}'"
     path.write_text(source, encoding="utf-8")
@@ -127,7 +126,6 @@ def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, t
 
 
 def test_every_reply_is_paid_once(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """The same command sends no requests, even without a server; another seed draws other passages."""
     generate(3)
     first, paid = (tmp_path / "out.jsonl").read_bytes(), len(llm.paid)
     assert generate(3, "--force").status == 0
@@ -139,7 +137,6 @@ def test_every_reply_is_paid_once(generate: Generate, llm: LLMServer, tmp_path: 
 
 
 def test_nothing_may_be_asked(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """With --replay a missing reply is an error: no request is sent and no file is written."""
     done = generate(3, "--replay")
     assert (done.status, done.out) == (2, "")
     assert done.err
@@ -210,7 +207,6 @@ def test_a_question_that_fails_the_checks_is_rejected(generate, llm, tmp_path, m
 
 
 def test_the_same_question_is_asked_once(generate: Generate, llm: LLMServer) -> None:
-    """If several passages produce the same question, only the first passage keeps it."""
     llm.model = _repeating
     done = generate(2)
     assert done.status == 1
@@ -219,7 +215,6 @@ def test_the_same_question_is_asked_once(generate: Generate, llm: LLMServer) -> 
 
 
 def test_other_passages_replace_those_of_rejected_questions(generate: Generate, llm: LLMServer) -> None:
-    """If the question of a passage is rejected, another passage is tried, until the requested number is reached."""
     llm.model = lambda prompt: _wrong(prompt) if re.search(r"item-[012]\d", prompt) else author(prompt)
     done = generate(6)
     assert done.status == 0
@@ -238,7 +233,6 @@ def test_an_exhausted_budget_ends_the_run_and_the_next_run_continues(generate, l
 
 
 def test_a_server_that_refuses_the_key(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    """A rejected API key is an error with status 2, and no file is written."""
     llm.model = lambda _: Fault(401)
     done = generate(2)
     assert (done.status, done.out) == (2, "")
@@ -248,7 +242,6 @@ def test_a_server_that_refuses_the_key(generate: Generate, llm: LLMServer, tmp_p
 
 @pytest.mark.parametrize("n", ["0", "-1", "x"])
 def test_no_number(generate: Generate, n: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A number of questions that is not positive is refused before any file is read."""
     with pytest.raises(SystemExit) as error:
         generate(1, "--n", n)
     assert error.value.code == 2

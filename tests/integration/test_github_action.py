@@ -181,7 +181,6 @@ def test_only_its_own_comment_is_replaced(runner):
 
 
 def test_without_a_report_nothing_is_written(runner):
-    """If pytest ends before any test, no summary and no comment is written, although old report files exist."""
     for suffix in ("md", "html", "json"):
         (runner.workspace / "app" / f"rageval.{suffix}").write_text("old", encoding="utf-8")
     assert runner.run("Run pytest", ARGUMENTS="--no-such-option").returncode == 4

@@ -43,7 +43,6 @@ def test_grades_are_scored_from_0_to_1(project, llm):
 
 
 def test_grades_are_planned(project, llm):
-    """A plan counts an answer and a grade per question, and sends no requests."""
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1', comparator='graded')\n")
     project.run("--rageval-plan").stdout.fnmatch_lines(["in total", "* ≤ 8 * 0 * ≤ 8 *"])

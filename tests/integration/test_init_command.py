@@ -200,7 +200,6 @@ def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, projec
 
 
 def test_nothing_is_overwritten(project, capsys):
-    """An existing file is not changed: its name and the lines to add are printed. Missing files are written."""
     existing = {
         "conftest.py": "# mine\n",
         "test_retriever.py": "# mine\n",
@@ -375,7 +374,6 @@ def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypa
 
 
 def test_a_file_name_stays_a_name_in_the_test(project):
-    """A file name with quotes and line feeds is a valid string literal in the written test."""
     name = 'a "b"\n\\c.jsonl' if sys.platform != "win32" else "a 'b'.jsonl"
     (project / name).write_text('{"id": "q1", "question": "How?", "gold": [{"id": "a"}]}\n', encoding="utf-8")
     (project / "app.py").write_text(SEARCH, encoding="utf-8")
@@ -534,7 +532,6 @@ def test_the_test_is_where_pytest_collects(settings, place, project, run, capsys
 
 @pytest.mark.slow
 def test_a_test_that_is_not_collected_is_pointed_out(project, capsys):
-    """If pytest's settings leave the test out, the command says so, and does not say that pytest passes."""
     (project / "pytest.ini").write_text("[pytest]\npython_files = check_*.py\n", encoding="utf-8")
     assert main(["init"]) == 0
     out, err = capsys.readouterr()
@@ -581,7 +578,6 @@ def test_in_a_folder_of_a_project_nothing_is_written(project, monkeypatch, capsy
     ],
 )
 def test_the_missing_settings_are_advised(name, text, advised, project, capsys):
-    """For a file of settings that exists, each line that it lacks is printed, and no other."""
     (project / name).write_text(text, encoding="utf-8")
     assert main(["init"]) == 0
     shown = capsys.readouterr().out.partition("(pytest's settings):\n")[2].splitlines()

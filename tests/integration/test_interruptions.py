@@ -130,7 +130,6 @@ def test_odd_objects_in_other_peoples_modules_are_left_alone(project):
 
 
 def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, monkeypatch):
-    """A violated minimum and a score without a model are reported in one message."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     project.lose(1)
     project.gate("recall@1 min=0.9", "llm_reteval@1 min=0.9")
@@ -153,7 +152,6 @@ def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
 
 
 def test_a_complete_cassette_needs_no_cache(project, llm):
-    """If the cassette has all replies, a cache folder that cannot be written is not an error."""
     project.use(llm)
     project.gate("llm_reteval@1 min=0.9")
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record")

@@ -125,7 +125,6 @@ def test_votes_that_differ(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def test_unreadable_replies_are_reported(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """An unreadable reply is counted as unscored and not as a changed verdict."""
     llm.model = lambda prompt: "perhaps" if "thing 7" in prompt else fickle(prompt)
     done = judge("--swap")
     assert "(labels.jsonl, n = 7, 1 unscored)" in done.out
@@ -134,7 +133,6 @@ def test_unreadable_replies_are_reported(judge: Callable[..., Done], llm: LLMSer
 
 
 def test_an_abstention_is_not_asked_about(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """An abstention is judged wrong without a request, and is not counted among the verdicts that may change."""
     predictions = ("small", "no answer in the documents")
     labels(
         {
@@ -170,7 +168,6 @@ def test_grades(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def test_prompts_of_a_file(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """A prompts file replaces the package's prompts; an invalid prompt is an error before any request."""
     prompts = "same_answer = 'Passt {answer} zu {references}, gefragt {question}'"
     Path("prompts.toml").write_text(prompts, encoding="utf-8")
     llm.model = lambda _: "yes"
@@ -304,7 +301,6 @@ def test_several_judges_and_their_majority(judge: Callable[..., Done], llm: LLMS
 
 
 def test_the_distribution_of_one_judge_on_pairs(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """Of pairs, wins and ties of people and the judge are shown beside each other, also for one judge."""
     pairs()
     llm.refuse = rating
     lines = judge("--model=strict").out.splitlines()
@@ -312,7 +308,6 @@ def test_the_distribution_of_one_judge_on_pairs(judge: Callable[..., Done], llm:
 
 
 def test_a_step_that_does_not_exist(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """A label of a pair that is on no scale is an error that lists both scales."""
     labels([{"question": "q", "first": "a", "second": "b", "human": "much better"}])
     refused = judge()
     assert refused.status == 2
@@ -331,14 +326,12 @@ def test_a_step_that_does_not_exist(judge: Callable[..., Done], llm: LLMServer) 
     ],
 )
 def test_what_is_not_allowed(judge: Callable[..., Done], arguments: list[str], message: str) -> None:
-    """An invalid option value is an error with status 2 and a message."""
     done = judge(*arguments)
     assert done.status == 2
     assert message in done.err
 
 
 def test_replay_sends_no_requests(judge: Callable[..., Done], llm: LLMServer) -> None:
-    """With --replay a missing reply is an error, which names it as this command does, and no request is sent."""
     done = judge("--replay")
     assert done.status == 2
     assert "--replay sends no request" in done.err

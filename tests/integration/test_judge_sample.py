@@ -42,7 +42,6 @@ def _label(path: Path, labels: dict[int, bool | None]) -> None:
 
 
 def test_a_sample_is_drawn_by_its_seed(report: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same seed draws the same answers in the same order; each line has the place in the draw."""
     for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
         assert (
             main(["judge", "sample", "report.json", "-n", "12", "--seed", seed, "-o", f"{name}.jsonl"]) == 0

@@ -144,7 +144,6 @@ def rageval_retriever(chunks): return lambda query, k: search(query, k)[chunks -
 
 
 def test_one_system_alone_has_no_matrix(project):
-    """With one system there is no matrix, although the test itself is parametrized."""
     project.test(
         "@pytest.mark.parametrize('k', [1, 2])\ndef test_own(rageval, k): rageval.score(f'recall@{k}')\n"
     )

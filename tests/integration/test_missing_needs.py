@@ -47,7 +47,6 @@ def refused(project):
     ],
 )
 def test_without_a_judge(refused, spec, keywords, decides):
-    """A score whose judge is missing calls the generator for no question."""
     shown = refused(spec, keywords, reference="A long story.", nuggets=["a code"])
     assert f"{decides} is decided by a model, and this run has no model as judge." in shown
 
@@ -118,6 +117,5 @@ def test_a_shard_does_not_take_the_text_of_gold_from_a_part_of_the_rankings(refu
 
 
 def test_without_an_extra(refused, monkeypatch):
-    """A measure whose package is not installed is an error before the answers are generated."""
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     assert "pip install 'pytest-rageval[overlap]'" in refused("answer.rouge1@3").replace('"', "'")

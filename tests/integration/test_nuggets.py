@@ -147,7 +147,6 @@ def test_proposed_nuggets_are_for_review(propose, llm, tmp_path, capsys):
 
 
 def test_several_judges_do_not_propose(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
-    """Several judge models cannot propose nuggets: an error, no request and no file."""
     done = propose(RECORDS[:1], "--judge-model", "a,b,c")
     assert done.status == 2
     assert "Nuggets are proposed by one model, and several judge: a, b, c." in done.err
@@ -190,7 +189,6 @@ def test_replies_paid_before_the_budget_ended_are_cached(propose: Propose, tmp_p
 
 
 def test_without_any_nugget_no_file_is_written(propose: Propose, llm: LLMServer, tmp_path: Path) -> None:
-    """If the server refuses or all examples have nuggets already, no file is written."""
     done = propose(RECORDS[2:])
     assert (done.status, not llm.requests) == (0, True)
     assert done.out.startswith("No nuggets were proposed, out.jsonl was not written; 1 example had nuggets")

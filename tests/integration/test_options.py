@@ -67,7 +67,6 @@ def test_a_value_that_is_not_allowed_ends_the_run_at_once(project, option, messa
 
 
 def test_help_lists_the_flags_and_the_ini_keys(project):
-    """`pytest --help` lists at most 20 flags, with their defaults, and the ini keys."""
     text = project.run("--help").stdout.str()
     flags = re.findall(r"(?m)^  (--rageval\S*)", text)
     assert len(flags) <= 20
@@ -140,7 +139,6 @@ def test_a_flag_or_a_name_that_does_not_exist_is_an_error_with_the_spelling_that
 
 
 def test_a_flag_of_another_plugin_may_begin_with_our_name(project):
-    """A flag that conftest.py adds is left to pytest."""
     project.pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--rageval-corpus')")
     project.test("def test_it(): pass")
     project.run("--rageval-corpus=x").assert_outcomes(passed=1)
@@ -221,7 +219,6 @@ def test_requests_in_flight_are_limited(project, llm):
     ],
 )
 def test_a_model_that_no_test_needs_is_not_named(project, llm, score, line, reply):
-    """The models are named if a request was sent or answered from the cache, and only then."""
     llm.model = (lambda _prompt: reply) if reply else llm.model
     project.use(llm)
     project.evalset(4, answers=["c1x"])

@@ -83,7 +83,6 @@ def test_each_plugin_of_pytest_can_be_switched_off(project, name):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_each_output_is_written_without_a_terminal(project, llm, options, file):
-    """With `-p no:terminal` the files are written, and the exit status is that of the failed tests."""
     project.use(llm)
     project.lose(1)
     project.test(

@@ -161,7 +161,6 @@ def test_github_shows_failures_and_warnings_at_their_lines(github, options):
 
 
 def test_annotations_can_be_turned_off(github):
-    """Annotations are disabled by the option, by the ini file and without the terminal plugin."""
     assert commands(github.run("--rageval=annotations=false")) == []
     assert commands(github.run("-pno:terminal")) == []
     github.ini(rageval_model="m1", rageval_annotations="false")
@@ -169,7 +168,6 @@ def test_annotations_can_be_turned_off(github):
 
 
 def test_annotations_are_for_github_alone(github, monkeypatch):
-    """Outside GitHub there are no annotations, unless the option requests them."""
     monkeypatch.delenv("GITHUB_ACTIONS")
     assert commands(github.run()) == []
     assert len(commands(github.run("--rageval=annotations=true"))) == 4

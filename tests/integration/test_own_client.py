@@ -129,7 +129,6 @@ def test_without_a_model_the_error_says_what_to_name(own):
     ],
 )
 def test_what_cannot_be_used_is_one_error_without_our_frames(own, value, message):
-    """An invalid client is one error, without frames of the package, that says what was found and what is allowed."""
     own.client(value)
     own.ini(rageval_model="m1")
     result = own.run()

@@ -86,7 +86,6 @@ def test_what_does_not_belong_to_a_request_is_refused(project, llm):
 
 
 def test_a_cached_function_is_called_once_for_a_version(project):
-    """A cached function is called once, also over several runs, and again if its version changes."""
     project.test(GATE)
     for version, calls in (("1", 4), ("1", 0), ("2", 4)):
         _with(project, CACHED.replace("VERSION", version))
@@ -170,7 +169,6 @@ def warmed(rageval_llm):
 
 
 def test_what_is_asked_is_frozen(project, llm):
-    """If the caller changes its list of messages while the request waits, the request is sent as it was."""
     project.use(llm)
     llm.latency_s = 0.1
     project.test(

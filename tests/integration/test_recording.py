@@ -83,7 +83,6 @@ def test_a_partial_run_drops_nothing(project, llm, arguments, reason):
 
 
 def test_collecting_writes_nothing(project, llm):
-    """--collect-only does not change the cassette."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)

@@ -78,7 +78,6 @@ def test_different_misses_have_different_messages(project, llm):
 
 
 def test_an_empty_record_has_nothing_near(project, llm):
-    """If nothing is recorded, the error says that no similar request is recorded."""
     project.use(llm)
     project.test(GATE)
     project.run("--rageval-replay").stdout.fnmatch_lines(["No request like it is recorded."])

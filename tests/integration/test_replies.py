@@ -77,7 +77,6 @@ def test_recording_keeps_what_other_runs_recorded(project, llm):
 
 @pytest.mark.parametrize("gate", [GATE, GATE.replace("llm_reteval", "recall")])
 def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
-    """A missing or damaged cassette is an error before any request, also in a run that needs no replies."""
     project.use(llm)
     project.test(gate)
     missing = project.run("--rageval-cassette=tape.jsonl")
@@ -105,7 +104,6 @@ def test_a_plan_needs_no_cassette(project, llm):
 
 
 def test_passing_failures_of_the_server_do_not_change_the_score(project, llm):
-    """Requests that fail with 429 and Retry-After, 500, 503 or 409 are retried."""
     count = iter(range(10_000))
     faults = {0: Fault(429, {"retry-after": "0.01"}), 3: Fault(500), 5: Fault(503), 8: Fault(409)}
     llm.model = lambda prompt: faults.get(next(count)) or clerk(prompt)
@@ -158,7 +156,6 @@ def test_too_many_unscored_are_an_error(project, llm):
 
 
 def test_a_server_that_is_too_slow_is_unscored(project, llm):
-    """A reply that does not arrive within --rageval timeout=SECONDS leaves its question unscored, with the reason."""
     llm.latency_s = 5
     project.use(llm)
     project.test(GATE)
@@ -168,7 +165,6 @@ def test_a_server_that_is_too_slow_is_unscored(project, llm):
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_results_are_the_same_under_xdist(project, llm, processes):
-    """With workers, the table, the report and the cassette have all results, as in a single process."""
     project.use(llm)
     project.evalset(8)
     project.test(GATE + GATE.replace("test_gate", "test_again").replace("llm_reteval@1", "answer.em@2"))

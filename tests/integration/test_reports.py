@@ -17,7 +17,6 @@ GATE = (
 
 
 def test_the_json_report_is_of_schema_1(project, llm):
-    """The JSON report has every key of schema 1, with the values of the table."""
     project.use(llm)
     project.lose(3)
     project.test(GATE)
@@ -139,7 +138,6 @@ def test_documents_without_text_are_ranked_and_not_read(project):
 
 
 def test_what_is_beyond_k_is_cut_and_reported(project):
-    """If a retriever returns more than k documents, rankings are cut and counted; other rankings have no note."""
     project.change("(query, k)", "(query)")
     project.change("ranked[:k]", "ranked[:2]")
     project.test(
@@ -154,7 +152,6 @@ def test_what_is_beyond_k_is_cut_and_reported(project):
 
 
 def test_a_long_run_shows_progress_on_a_terminal_alone(project, llm):
-    """A progress line counts replies on a terminal, but not with -q or if the output is a file."""
     llm.latency_s = 0.2
     project.use(llm)
     project.evalset(8)

@@ -139,7 +139,6 @@ def _impatient(monkeypatch):
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_server_that_stops_loses_no_reply(project, llm, redis):
-    """If the server stops, replies are cached in the local folder, and copied to the server when it is back."""
     project.use(llm)
     project.evalset(8)
     project.test(SCORE)
@@ -162,7 +161,6 @@ def test_a_server_that_stops_loses_no_reply(project, llm, redis):
 @pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
 def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
-    """If the server with the shared call count stops, no further request is sent, and paid replies are cached."""
     project.use(llm)
     project.evalset(8)
     project.test(SCORE)
@@ -395,7 +393,6 @@ def test_damage_is_found_and_deleted(redis, capsys):
 
 
 def test_a_store_of_another_plugin(project, llm, monkeypatch, capsys):
-    """A store that a plugin registers is selected by its URL scheme, in runs and in commands."""
     project.use(llm)
     project.test(SCORE)
     project.add("""

@@ -118,7 +118,6 @@ def test_udcg_beside_erag_pays_once(project, llm):
 
 
 def test_a_plan_counts_them(project, llm):
-    """The plan counts a verdict per question, and an answer and a verdict per passage."""
     judged(project, llm)
     project.test(gate("sufficient@2", "udcg@2"))
     result = project.run("--rageval-plan")

@@ -98,7 +98,6 @@ def test_a_part_of_the_suite_has_a_part_of_the_level(suite):
 
 
 def test_a_test_that_is_expected_to_fail_is_no_part_of_it(suite):
-    """A known bad test does not make the suite red."""
     _write(suite, "@pytest.mark.xfail(reason='known')\n")
     source = (suite.path / "test_it.py").read_text(encoding="utf-8").replace("): pass", "): assert False")
     (suite.path / "test_it.py").write_text(source, encoding="utf-8")
@@ -107,7 +106,6 @@ def test_a_test_that_is_expected_to_fail_is_no_part_of_it(suite):
 
 
 def test_an_update_has_no_such_line(suite):
-    """An update accepts the drop, and the next run passes."""
     result, entry = _suite(suite, suite.run, UPDATE)
     assert (entry, result.ret) == (None, 0)
     result, entry = _suite(suite, suite.run)

@@ -77,7 +77,6 @@ def test_a_log_has_whole_lines(worse: Project, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_verdicts_have_the_colours_of_pytest(worse, monkeypatch, options, environment, coloured):
-    """Verdicts are green, red and yellow if pytest itself uses colours."""
     for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

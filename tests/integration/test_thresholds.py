@@ -12,7 +12,6 @@ def test_gate():
 
 
 def test_a_score_within_its_bound_passes(project):
-    """A marked test without arguments and statements passes if its score is in bounds; the table shows the score."""
     project.test(GATE)
     result = project.run()
     result.assert_outcomes(passed=1)
@@ -44,7 +43,6 @@ def test_a_score_above_its_maximum_fails(project):
 
 
 def test_where_limits_a_threshold_to_a_slice(project):
-    """With `where` only the examples with the tag are scored; other examples may be lost."""
     project.lose(1, 3)
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=1.0, where={"topic": "even"})\n'
@@ -113,7 +111,6 @@ def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
 
 
 def test_a_parametrized_retriever_multiplies_the_test(project):
-    """With a parametrized retriever the test runs once per retriever, although it requests no fixture."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8").split("@pytest.fixture")[0]
     project.pytester.makeconftest(
         source + '@pytest.fixture(scope="session", params=["good", "empty"])\n'
@@ -171,7 +168,6 @@ def test_a_late_threshold_of_one_parameter_is_not_of_the_others(project):
 
 
 def test_a_threshold_added_too_late_is_an_error(project):
-    """A threshold added by a fixture is an error, since the scores were checked before."""
     project.test(
         "@pytest.fixture(autouse=True)\n"
         "def late(request):\n"

@@ -48,7 +48,6 @@ def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
 
 @pytest.mark.slow
 def test_production_is_the_baseline_of_the_retriever_to_come(project):
-    """A baseline written from recorded traces passes an equal retriever and fails a worse one."""
     project.evalset(20)
     spans(project, *range(1, 21))
     now = (project.path / "conftest.py").read_text()

@@ -93,7 +93,6 @@ parameters = {{ reasoning_effort = "low" }}
 
 
 def test_a_table_that_cannot_be_used_ends_the_run_at_once(project):
-    """An invalid table is a usage error that names the wrong key and does not print its value."""
     _table(project, f"{JUDGE}api_key = 'sk-planted'\n")
     project.test(GATE)
     result = project.run()
@@ -159,7 +158,6 @@ def test_a_missing_key_is_named_at_once(project, monkeypatch):
 
 @pytest.mark.slow
 def test_a_missing_key_of_the_judge_is_named_too(project, llm, monkeypatch):
-    """A missing key of the judge is an error that names the table's variable; cached replies need no key."""
     project.use(llm)
     project.test(GATE)
     _table(project, f'{JUDGE}api_key_env = "THEIRS"\n')
@@ -210,7 +208,6 @@ def test_a_plan_says_what_each_server_is_asked(project, llm, judge):
 
 
 def test_a_limit_of_calls_of_the_judge_stops_the_judge(project, llm, judge):
-    """max_calls in the judge's table stops only the judge's requests; all of the generator's requests are sent."""
     project.use(llm)
     project.test(GATE)
     _table(project, f'{JUDGE}base_url = "{judge.url}"\nmax_calls = 2\n')

@@ -103,7 +103,6 @@ def test_votes_are_planned_and_within_the_budget(project, llm):
 
 
 def test_a_judge_of_the_users_is_asked_once(project):
-    """The user's own judge is called once per verdict, whatever the number of votes."""
     project.add(
         "ASKED = []\n"
         "class Judge:\n"
