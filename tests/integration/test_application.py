@@ -87,7 +87,7 @@ def test_an_error_of_the_fixture_names_its_line(project: pytest.Pytester) -> Non
     result = project.runpytest(*WITHOUT)
     result.assert_outcomes(errors=1)
     lines = result.stdout.str()
-    assert "\ncapture: Store has no method 'similarity_serch'. Did you mean similarity_search?\n" in lines
+    assert "\ncapture: conftest.Store.similarity_serch is no function or method. Did you mean sim" in lines
     assert "conftest.py:18 in rageval_application" in lines
     assert "fixturefunc" not in lines
 
@@ -102,8 +102,8 @@ def test_the_header_names_no_generator_that_is_not_used(project, llm, monkeypatc
 @pytest.mark.parametrize(
     ("captured", "name"),
     [
-        ("OTHER, 'similarity_search'", "Store.similarity_search"),
-        ("Store(), 'similarity_search'", "Store.similarity_search"),
+        ("OTHER, 'similarity_search'", "conftest.Store.similarity_search"),
+        ("Store(), 'similarity_search'", "conftest.Store.similarity_search"),
         ("'llama_index'", "llama_index"),
     ],
 )

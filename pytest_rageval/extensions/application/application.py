@@ -149,7 +149,8 @@ class Application:
             return ""
         return (
             f"{self.name} answered {counted(self._captured_answers, 'question')}, and no search was seen.\n"
-            f"Captured was {' and '.join(self._captured)}: is that what the application calls, and the same object?"
+            f"Captured was {' and '.join(self._captured)}: is that what the application calls, and the same object?\n"
+            "A function that a module imports by `from … import …` is captured in that module."
         )
 
     def answer_from(self, question: str, passages: Sequence[Document]) -> str:

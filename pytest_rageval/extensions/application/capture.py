@@ -7,11 +7,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 from uuid import UUID
 
 from pytest_rageval.core.errors import InputError, Unscored, did_you_mean
 from pytest_rageval.core.ranking import Step
+from pytest_rageval.core.user_code import qualified_name
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.lib.lazy import Lazy
 
@@ -42,7 +44,7 @@ _CAPTURED: Final[list[str]] = []
 
 
 def captured() -> tuple[str, ...]:
-    """Return the names of what is captured now, such as "Store.search"."""
+    """Return the names of what is captured now, such as "app.Store.search"."""
     return tuple(_CAPTURED)
 
 
@@ -265,8 +267,7 @@ def capture(owner: object, method: str = "") -> Iterator[None]:
             )
         manager, name = FRAMEWORKS[owner](), owner
     else:
-        kind = owner if isinstance(owner, type) else type(owner)
-        manager, name = _patched(owner, method), f"{kind.__name__}.{method}"
+        manager, name = _patched(owner, method), f"{_name(owner)}.{method}"
     with manager:
         _CAPTURED.append(name)
         try:
@@ -280,7 +281,7 @@ def _patched(owner: Any, method: str) -> Iterator[None]:
     original = getattr(owner, method, None)
     if not callable(original):
         raise InputError(
-            f"capture: {type(owner).__name__} has no method {method!r}.{did_you_mean(method, dir(owner))}"
+            f"capture: {_name(owner)}.{method} is no function or method.{did_you_mean(method, dir(owner))}"
         )
     of = type if isinstance(owner, type) else object
     own_names = getattr(owner, "__dict__", {})
@@ -293,7 +294,7 @@ def _patched(owner: Any, method: str) -> Iterator[None]:
         of.__setattr__(owner, method, replacement)
     except (AttributeError, TypeError):
         raise InputError(
-            f"capture: {type(owner).__name__}.{method} cannot be replaced.\n"
+            f"capture: {_name(owner)}.{method} cannot be replaced.\n"
             f"Give the class: capture({type(owner).__name__}, {method!r}); or a method of your own that calls it."
         ) from None
     try:
@@ -303,6 +304,10 @@ def _patched(owner: Any, method: str) -> Iterator[None]:
             of.__setattr__(owner, method, own)
         else:
             of.__delattr__(owner, method)
+
+
+def _name(owner: Any) -> str:
+    return owner.__name__ if isinstance(owner, ModuleType) else qualified_name(owner)
 
 
 def _recorded(original: Callable[..., Any]) -> Callable[..., Any]:

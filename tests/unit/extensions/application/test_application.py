@@ -17,7 +17,7 @@ from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.application.application import Application, application_of, read_parts
-from pytest_rageval.extensions.application.capture import record, recording
+from pytest_rageval.extensions.application.capture import captured, record, recording
 from pytest_rageval.retrievers import adapt_retriever
 
 SOURCES = [{"id": "d1", "text": "One."}, {"id": "d2", "text": "Two."}]
@@ -170,11 +170,22 @@ def test_a_search_in_a_thread_without_context_is_known_only_alone() -> None:
     record("q", SOURCES)  # outside of a question it is nobody's
 
 
-def test_what_cannot_be_captured_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("owner", "name"), [(_Store(), f"{__name__}._Store"), (_Store, f"{__name__}._Store"), (json, "json")]
+)
+def test_what_is_captured_is_named_as_the_user_names_it(owner: object, name: str) -> None:
     with (
-        pytest.raises(InputError, match=r"_Store has no method 'serch'. Did you mean search\?"),
-        capture(_Store(), "serch"),
+        pytest.raises(InputError, match=rf"^capture: {name}.serch is no function or method."),
+        capture(owner, "serch"),
     ):
+        pass
+    method = "loads" if owner is json else "search"
+    with capture(owner, method):
+        assert captured() == (f"{name}.{method}",)
+
+
+def test_what_cannot_be_captured_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"Did you mean search\?"), capture(_Store(), "serch"):
         pass
     with pytest.raises(InputError, match=r"no such framework. Did you mean langchain\?"), capture("langchan"):
         pass
