@@ -240,7 +240,7 @@ def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTest
     # A violated minimum has a reason of its own.
     text = change_text(score, drop, max_drop, name_worse=True)
     chance = chance_text(drop, threshold.policy.alpha)
-    return inconclusive(threshold, f"UNSURE: {text}. {chance}{power_text(score, drop)}", brief)
+    return inconclusive(threshold, f"{text}. {chance}{power_text(score, drop)}", brief)
 
 
 def _exclusion_verdict(score: Score, threshold: Threshold, drop: DropTestResult, text: str) -> Verdict:

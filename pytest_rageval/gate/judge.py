@@ -260,7 +260,7 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
         ends = score.ci95 if threshold.policy.bounds == "interval" else None
         if ends is not None and not is_violated(ends[keyword == "min"], keyword, bound):
             text = (
-                f"UNSURE: {text}, but {counted(score.n, 'question')} are too few to tell: add some. Others could give "
+                f"{text}, but {counted(score.n, 'question')} are too few to tell: add some. Others could give "
                 f"{ends[0]:.3f} to {ends[1]:.3f} (95% interval)"
             )
             unclear.append(inconclusive(threshold, text, brief))
@@ -279,7 +279,7 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
     named = names_minimum(score, threshold, measured.drop) and f"minimum {threshold.min:g}" in compared.reason
     if compared.status == "fail" and named:
         reasons = tuple(reason for keyword, (reason, _) in violated.items() if keyword != "min")
-    return Verdict("fail", "; ".join(reasons), compared.warnings, "; ".join(briefs))
+    return Verdict("fail", "; ".join(reasons), compared.warnings_beside("fail"), "; ".join(briefs))
 
 
 def _comparison_verdict(measured: Measured, threshold: Threshold) -> Verdict:

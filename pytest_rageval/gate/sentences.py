@@ -28,6 +28,7 @@ def change_text(
 ) -> str:
     """Return a change as text: "fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0 better".
 
+    Only a drop needs `max_drop`, which is "allowed".
     If the comparison excludes examples, or counts some with the worst value, their numbers follow. `minimum` is the
     minimum that the score violates, if any.
     """
@@ -46,7 +47,7 @@ def change_text(
         text = f"is {then}, as {comparison.before.kind}ed"
     if abs(old - change - score) > SCORE_TOLERANCE:
         text += f", {score:.3f} {'without those' if comparison.failed else 'over all'}"
-    limits = [] if max_drop is None else [f"allowed {max_drop:g}"]
+    limits = [] if max_drop is None or change <= 0 else [f"allowed {max_drop:g}"]
     limits += [] if minimum is None else [f"minimum {minimum:g}"]
     text += f" ({'; '.join(limits)})" if limits else ""
     worse = [pair.outcome.example.id for pair in comparison.worse]

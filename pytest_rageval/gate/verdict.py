@@ -21,6 +21,8 @@ Status = Literal["pass", "inconclusive", "fail", "error"]
 
 WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass")
 
+UNSURE: Final = "UNSURE: "  # begins the reason of an inconclusive verdict, and of no other
+
 COIN_TOSS: Final = 0.2  # from this probability of the other verdict on, a bound on a mean is a coin toss
 
 MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown
@@ -44,6 +46,11 @@ class Verdict:
     reason: str
     warnings: tuple[str, ...] = ()
     brief: str = ""
+
+    def warnings_beside(self, worst: Status) -> tuple[str, ...]:
+        """Return the warnings; where another bound fails, without what this one is unsure of."""
+        hidden = {self.reason} if worst in {"error", "fail"} and self.status == "inconclusive" else set()
+        return tuple(text for text in self.warnings if text not in hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,28 +132,25 @@ def bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Iterat
 
 
 def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on several bounds: the worst one, with the reasons of all bounds that do not pass."""
+    """Return the verdict on several bounds: the worst one, with the reasons of all bounds that explain it."""
     ordered = sorted(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
     worst = ordered[0].status
-    # The reasons of bounds that pass are of interest only if all bounds pass.
-    explaining = [verdict for verdict in ordered if worst == "pass" or verdict.status != "pass"]
-    warnings = [warning for verdict in ordered for warning in verdict.warnings]
-    if worst == "fail":
-        # A failure has the reasons of inconclusive bounds too.
-        warnings = [text for text in warnings if all(text != verdict.reason for verdict in explaining)]
+    # What passes is of interest only if all bounds pass, and what is unsure only if none fails.
+    hidden = {"pass": set[Status](), "inconclusive": {"pass"}}.get(worst, {"pass", "inconclusive"})
     return Verdict(
         worst,
-        "; ".join(verdict.reason for verdict in explaining),
-        tuple(warnings),
+        "; ".join(verdict.reason for verdict in ordered if verdict.status not in hidden),
+        tuple(text for verdict in ordered for text in verdict.warnings_beside(worst)),
         "; ".join(verdict.brief for verdict in ordered if verdict.brief),
     )
 
 
 def inconclusive(threshold: Threshold, text: str, brief: str) -> Verdict:
     """Return the verdict on a bound that the data cannot decide."""
+    text = text.removeprefix(UNSURE)
     if threshold.policy.inconclusive == "fail":
         return Verdict("fail", f"{text}; inconclusive is set to fail", brief=brief)
-    return Verdict("inconclusive", text, (text,))
+    return Verdict("inconclusive", UNSURE + text, (UNSURE + text,))
 
 
 def format_against(number: float, bound: float) -> str:

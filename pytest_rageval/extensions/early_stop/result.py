@@ -67,7 +67,7 @@ class EarlyStopResult(PartialEvaluation):
         comparison = replace(comparison, unmatched=self.not_asked - not_evaluated)
         if self.drop is not None and self.drop > max_drop + SCORE_TOLERANCE and not self.certain:
             brief = f"drop about {format_against(self.drop, max_drop)} > {max_drop:g}"
-            return inconclusive(threshold, f"UNSURE: {brief}, {reason}", brief)
+            return inconclusive(threshold, f"{brief}, {reason}", brief)
         lowest, highest = score.reach
         lost_drop = (
             len(comparison.lost) * (highest - lowest) / (comparison.n + not_evaluated + len(comparison.lost))

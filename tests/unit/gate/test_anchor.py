@@ -248,7 +248,7 @@ NO_ANCHOR = (
 
 def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
     verdict = _ruling(ALL, anchor=None).verdict
-    same = "is 1.000 as before (allowed 0.5): 0 of 100 questions worse, 0 better"
+    same = "is 1.000 as before: 0 of 100 questions worse, 0 better"
     assert (verdict.status, verdict.reason, verdict.warnings) == (
         "pass",
         f"{same}; {NO_ANCHOR}",
@@ -263,7 +263,7 @@ def test_without_an_anchor_the_run_says_how_to_pin_one() -> None:
     assert verdict.status == "error"
     verdict = _ruling(ALL, anchor=None, max_drop=0.02).verdict
     assert verdict.status == "pass"
-    assert verdict.reason.endswith(f"(allowed 0.02): 0 of 100 questions worse, 0 better; {NO_ANCHOR}")
+    assert verdict.reason.endswith(f"is 1.000 as before: 0 of 100 questions worse, 0 better; {NO_ANCHOR}")
 
 
 def test_an_anchor_under_other_settings_is_an_error_and_hides_no_failure() -> None:

@@ -101,9 +101,10 @@ def test_what_another_part_failed_at_may_break_a_bound(inconclusive: str | None)
     verdict = verdict_on(_lacking("run"), threshold)
     assert verdict.status == ("fail" if inconclusive == "fail" else "inconclusive")
     assert verdict.warnings == (() if inconclusive == "fail" else (verdict.reason,))
-    assert verdict.reason.startswith(
+    assert verdict.reason.removeprefix("UNSURE: ").startswith(
         "0.937 is the mean without 5 examples that have no score: the run failed (q95, "
     )
+    assert verdict.reason.startswith("UNSURE: ") == (verdict.status == "inconclusive")
     assert verdict_on(_lacking("run"), replace(threshold, min=0.89)) == Verdict(
         "pass", "0.937 is within bounds"
     )
