@@ -136,7 +136,7 @@ def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
     ordered = sorted(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
     worst = ordered[0].status
     # What passes is of interest only if all bounds pass, and what is unsure only if none fails.
-    hidden = {"pass": set[Status](), "inconclusive": {"pass"}}.get(worst, {"pass", "inconclusive"})
+    hidden = WORST_FIRST[max(WORST_FIRST.index(worst), WORST_FIRST.index("fail")) + 1 :]
     return Verdict(
         worst,
         "; ".join(verdict.reason for verdict in ordered if verdict.status not in hidden),
