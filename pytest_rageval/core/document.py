@@ -375,6 +375,7 @@ class TestEntry(TypedDict, total=False):
     agreement: list[AgreementEntry]
     calibration: list[dict[str, Any]]
     accept: str
+    cause: str
     served: dict[str, list[str]]
     fingerprint: dict[str, object]
     prompts: dict[str, str]

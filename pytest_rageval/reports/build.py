@@ -39,7 +39,8 @@ SCHEMA: Final = 1
 
 REPORTED_KEYS: Final = (
     "nodeid", "evalset", "function", "system", "parameters", "own", "uses", "served", "warnings", "notes", "shard",
-    "scores", "accept", "retrieval", "agreement", "battles", "calibration", "fingerprint", "prompts", "questions",
+    "scores", "cause", "accept", "retrieval", "agreement", "battles", "calibration", "fingerprint", "prompts",
+    "questions",
 )  # fmt: skip
 """The keys of a test's results that are written to reports."""
 

@@ -160,6 +160,7 @@ def _sections(document: Mapping[str, Any], added: Iterable[AddedSection]) -> Ite
     warnings = _quoted([*remark_lines(gate), *warning_lines(document["tests"])])
     yield Section("warning", warnings, min_items=2, max_items=4)
     yield Section("next step", list(_next_steps(tests, document.get("merge", ""))), min_items=3)
+    yield Section("likely cause", list(_causes(tests)), min_items=2)
     yield _worst_questions(_explaining_questions(tests))
     yield folded_section(
         "Reasons, and the questions behind them", "reason", list(_reasons(tests)), min_items=4
@@ -299,6 +300,13 @@ def _update_text(tests: Sequence[TestEntry], merge: str) -> str:
     more = len(tests) - fitting
     also = f", and the same for {counted(more, 'more test')}" if more else ""
     return f"{_code(update_command(arguments[:fitting]), None)}{also}"
+
+
+def _causes(tests: Sequence[TestEntry]) -> Iterator[str]:
+    found = [test for test in tests if "cause" in test and test["outcome"] != "xfailed"]
+    for test in found:
+        of_test = f" of {_code(test['nodeid'])}" if len(found) > 1 else ""
+        yield f"- **Likely cause**{of_test}: {_code(test['cause'], MAX_REASON_LENGTH)}"
 
 
 def _explaining_questions(tests: Sequence[TestEntry]) -> list[_ExplainingQuestion]:

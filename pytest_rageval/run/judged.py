@@ -45,6 +45,7 @@ T = TypeVar("T")
 # Few tests use these, and few fail.
 any_room: Final = Lazy("reports.failures", "Room")
 failure_lines: Final = Lazy("reports.failures", "failure_lines")
+likely_cause: Final = Lazy("reports.causes", "likely_cause")
 baseline_entry: Final = Lazy("gate.baseline", "baseline_entry")
 suite_contribution: Final = Lazy("gate.suite", "contribution")
 stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
@@ -353,7 +354,9 @@ class JudgedTest:
         optional = {"own": own, "uses": uses, "served": served, "warnings": warnings, "notes": notes}
         results |= {name: value for name, value in optional.items() if value}
         results |= self.report.build(describe=describe, explain=explain)
-        results |= self._accept_entry(self._failed_results)
+        if failed := self._failed_results:
+            cause = likely_cause(failed)
+            results |= {**({"cause": cause} if cause else {}), **self._accept_entry(failed)}
         if self._suite is not None:
             results["suite"] = self._suite
         if self._baseline_scores and not self._has_no_baseline:

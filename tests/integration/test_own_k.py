@@ -163,3 +163,30 @@ def test_tests_share_the_search_and_its_failure_is_said(pytester: pytest.Pyteste
             "*test_it: a search without k, of q0, which the baseline has, fails now: *ValueError: invalid literal*"
         ]
     )
+
+
+@pytest.mark.slow
+def test_with_the_own_k_a_smaller_one_is_the_cause_in_every_report(pytester: pytest.Pytester) -> None:
+    """The advice of the warning is followed: the baseline is written with k=own too."""
+    code = CONFTEST.replace("k=2", "k=4")
+    pytester.makeconftest(code)
+    pytester.makepyfile(TEST)
+    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n % 4}"}]} for n in range(8)]
+    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    own = ("--rageval", "k=own")
+    assert pytester.runpytest_subprocess(*own, "--rageval-update-baseline").ret == 0
+    pytester.makeconftest(code.replace("k=4", "k=2"))
+    reports = [f"--rageval-report=r.{suffix}" for suffix in ("json", "md", "html")]
+    result = pytester.runpytest_subprocess(*own, *reports)
+    assert result.ret == 1
+    cause = "the retriever now returns 2, 4 before"
+    terminal = " ".join(result.stdout.str().split())
+    assert f"Likely cause: {cause}" in terminal
+    assert "4 documents in the baseline, and 2 now. The scores measure that (k=own)." in terminal
+    json_report, markdown, page = (
+        pytester.path.joinpath(f"r.{suffix}").read_text(encoding="utf-8") for suffix in ("json", "md", "html")
+    )
+    (test,) = json.loads(json_report)["tests"]
+    assert test["cause"] == cause
+    assert f"- **Likely cause**: `{cause}`" in markdown
+    assert f"Likely cause: {cause}" in page

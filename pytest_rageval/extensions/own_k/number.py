@@ -10,6 +10,7 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 from pytest_rageval.core.errors import QueryError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example
+from pytest_rageval.extensions.own_k import K
 from pytest_rageval.retrievers import Retriever
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.session import Session
@@ -17,9 +18,11 @@ from pytest_rageval.run.test import TestRun
 
 REMEDY: Final = "If it is meant, write a new baseline"
 ASKED: Final = (
-    "Scores do not show it where they ask for as many as their cut-off (@k); --rageval k=own measures it as it ships. "
-    f"{REMEDY}"
+    "No score shows it, as each asks for as many as its cut-off (@k). Set it back; or if it is meant, write a new "
+    "baseline. To have scores show it, write the baseline with k=own on the commit to compare with: pytest --rageval "
+    "k=own --rageval-update-baseline; and use k=own in each run"
 )
+SHIPPED: Final = f"The scores measure that (k=own). {REMEDY}"
 
 
 class Observed(TypedDict):
@@ -87,11 +90,12 @@ def change_text(test: JudgedTest, before: int) -> str:
         return f"a search without k, of {question}, which the baseline has, fails now: {error}"
     if number == before or (not observed and "own_k_of" in entry and declared is None):
         return ""
+    remedy = SHIPPED if test.session.settings[K] == "own" else ASKED
     if number is None:
         now = "no fixed number" if declared is None else str(declared)
-        return f"the retriever was configured to return {before} documents in the baseline, and {now} now. {ASKED}"
+        return f"the retriever was configured to return {before} documents in the baseline, and {now} now. {remedy}"
     place = f" (for {question})" if question else ""
     return (
         f"the retriever returned {before} documents in the baseline where nobody asks for a number, and {number} "
-        f"now{place}. {ASKED if question else f'Scores see the first @k alone. {REMEDY}'}"
+        f"now{place}. {remedy if question else f'Scores see the first @k alone. {REMEDY}'}"
     )

@@ -15,7 +15,7 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.lib.digests import text_digest
-from pytest_rageval.reports.failures import first_gold
+from pytest_rageval.reports.causes import first_gold
 from pytest_rageval.run.base import TestRecord
 
 NOTABLE: Final = 0.2

@@ -1,6 +1,6 @@
 """The likely cause of losses, from the rankings now and in the baseline."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -9,7 +9,7 @@ from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.verdict import BaselineLookup
-from pytest_rageval.reports.failures import cause_text
+from pytest_rageval.reports.causes import cause_text
 from pytest_rageval.reports.questions import beyond_bound, explain
 from tests.unit.gate.scored import rule_on, threshold_of
 
@@ -26,14 +26,14 @@ def _before(outcomes: list[Outcome]) -> BaselineScore:
     return BaselineScore(examples, {}, ranked)
 
 
-def _cause(now: list[list[str]], **example: Any) -> str:
+def _cause(now: list[list[str]], k: int = 3, **example: Any) -> str:
     outcomes = []
     for n, labels in enumerate(now):
         documents = [Document(f"text of {label}", label) for label in labels]
         fields = {"gold": (Gold(f"g{n}", f"text of g{n}"),), **example}
         if "tags" in fields:
             fields["tags"] = fields["tags"](n)
-        evidence = Evidence(Ranking.of(f"q{n}", documents, 3))
+        evidence = Evidence(Ranking.of(f"q{n}", documents, k))
         value = 1.0 / (labels.index(f"g{n}") + 1) if f"g{n}" in labels else 0.0
         outcomes.append(Outcome(Example(f"q{n}", "?", **fields), value, evidence=evidence))
     score, before = Score("mrr@3", outcomes), _before(outcomes)
@@ -74,6 +74,50 @@ def _other(lost: int) -> list[list[str]]:
 )
 def test_the_cause_is_read_from_the_rankings(now: list[list[str]], cause: str) -> None:
     assert _cause(now) == cause
+
+
+CUT = [[f"a{n}"] for n in range(N)]
+VARIED = [[f"a{n}"] if n % 2 else [f"a{n}", f"b{n}"] for n in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("now", "k", "cause"),
+    [
+        (CUT, 3, "the retriever now returns 1, 3 or more before"),
+        (CUT, 5, "the retriever now returns 1, 3 before"),
+        (VARIED, 3, "fewer than 3 returned in 12 of 12 searches, 0 before: a threshold or a filter"),
+    ],
+)
+def test_another_number_of_results_is_no_filter(now: list[list[str]], k: int, cause: str) -> None:
+    assert _cause(now, k).partition(";")[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("shared", "lost", "cause"),
+    [
+        (9, 9, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
+        (9, 12, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
+        (9, 7, ""),
+        (2, 9, ""),
+    ],
+)
+def test_a_gold_passage_that_no_search_finds_any_more_was_removed(shared: int, lost: int, cause: str) -> None:
+    """That a question lost its own passage, or that another still finds it, is no sign of that."""
+    outcomes, before = [], {}
+    for n in range(N):
+        gold = "h" if n < shared else f"g{n}"
+        documents = [Document(name, name) for name in (f"a{n}", f"b{n}" if n < lost else gold)]
+        before[f"q{n}"] = {"score": 1.0, "ranking": [gold, f"a{n}"]}
+        evidence = Evidence(Ranking.of(f"q{n}", documents, 2))
+        outcomes.append(
+            Outcome(Example(f"q{n}", "?", gold=(Gold(gold),)), float(n >= lost), evidence=evidence)
+        )
+    score, known = Score("recall@2", outcomes), {each.example.id: each.example.digest for each in outcomes}
+    lookup = BaselineLookup({}, BaselineScore(known, {}, cast("Any", before)))
+    result = rule_on(score, threshold_of("recall@2", max_drop=0.01), lookup, alpha=0.05)
+    text = cause_text([(score, explain(result))])
+    assert text.partition("; ")[0] == (cause or f"{lost} of {lost} lost: their gold is not in the top 2 now")
+    assert ("3 of 12 lost: their gold" in text) == (lost == 12)
 
 
 def test_renamed_ids_are_found_by_their_texts() -> None:

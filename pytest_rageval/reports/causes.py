@@ -1,0 +1,201 @@
+"""The likely cause of the losses of a test, read from its rankings now and in the baseline.
+
+It is computed once, for the entry of the test, from which every report shows it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.ranking import Ranking
+from pytest_rageval.gate.comparison import Comparison, ExamplePair
+from pytest_rageval.gate.verdict import ThresholdResult
+from pytest_rageval.lib.text import join_first
+from pytest_rageval.reports.notes import count_causes
+from pytest_rageval.reports.questions import Explanation, explain
+
+NEW_SHARE: Final = 0.8
+"""From this share of ids that the baseline does not have, the index was probably rebuilt."""
+
+MIN_SAME_TAG: Final = 3  # with fewer lost questions, a tag that they share may be chance
+
+MIN_REMOVED: Final = 3
+"""From this number of questions on that retrieved a gold passage which none retrieves now, it was probably removed."""
+
+MAX_LISTED_GOLD: Final = 3
+
+
+Loss = tuple[Outcome, ExamplePair | None]
+
+
+class _Ranks(NamedTuple):
+    """The rank of the first gold passage of a question, from 1, in the baseline and now; None if it is in neither."""
+
+    then: int | None
+    now: int | None
+
+
+def likely_cause(failed: Sequence[ThresholdResult]) -> str:
+    return cause_text([(result.score, explain(result)) for result in failed if result.score is not None])
+
+
+def cause_text(explained: Sequence[tuple[Score, Explanation | None]]) -> str:
+    """Return the likely cause of the losses of a test's scores; empty if nothing stands out."""
+    # The rankings do not say why a time, a cost or a number of calls is too large; what the questions share may.
+    low = [(score, each) for score, each in explained if each is None or each.why != "above"]
+    lost_below = {outcome.example.id for _, each in low if each for outcome, _ in each.losses}
+    scores = [score for score, _ in explained if lost_below and _rankings(score.outcomes)]
+    # The whole set says more than a slice, and a longer ranking more than a shorter one.
+    deepest = max(scores, key=lambda score: (not score.slice, _cut_off(score.outcomes)), default=None)
+    losses = {
+        outcome.example.id: (outcome, pair)
+        for _, explanation in sorted(explained, key=lambda item: _cut_off(item[0].outcomes))
+        for outcome, pair in (explanation.losses if explanation else ())
+    }
+    if not losses:
+        return ""
+    lost = [outcome for outcome, _ in losses.values()]
+    texts = []
+    if deepest is not None:
+        comparisons = [each.comparison for score, each in explained if score is deepest and each]
+        comparison = next(filter(None, comparisons), None)
+        if not any(map(len, _rankings(deepest.outcomes))):
+            return "every search returned nothing: is the index built?"
+        found = [loss for name, loss in losses.items() if name in lost_below]
+        texts = [*_ranking_causes(deepest, comparison, found)]
+    counts = (
+        {}
+        if deepest is None
+        else count_causes(outcome for score, each in explained if each for outcome, _ in each.losses)
+    )
+    texts += [f"lost by {', '.join(f'{cause} {count}' for cause, count in counts.items())}"] if counts else []
+    tag = _common_tag([outcome.example for outcome in lost], explained)
+    return "; ".join([*texts, *([tag] if tag else [])])
+
+
+def _rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
+    return [outcome.evidence.ranking for outcome in outcomes if outcome.evidence.ranking is not None]
+
+
+def _cut_off(outcomes: Sequence[Outcome]) -> int:
+    return max((ranking.k for ranking in _rankings(outcomes)), default=0)
+
+
+def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequence[Loss]) -> Iterator[str]:
+    rankings = _rankings(score.outcomes)
+    pairs = () if comparison is None else comparison.pairs
+    old = [pair.old_ranking for pair in pairs if pair.old_ranking is not None]
+    smaller = _smaller_number(rankings, old)
+    k, short = _cut_off(score.outcomes), sum(ranking.missing > 0 for ranking in rankings)
+    was_short = sum(len(labels) < k for labels in old)
+    if smaller is not None:
+        yield "the retriever now returns {}, {} before".format(*smaller)
+    elif short > was_short:
+        before = f", {was_short} before" if old else ""
+        yield f"fewer than {k} returned in {short} of {len(rankings)} searches{before}: a threshold or a filter"
+    now = {label for ranking in rankings for label in ranking.labels}
+    new = len(now.difference(*old)) / len(now)
+    is_rebuilt = bool(old) and new >= NEW_SHARE
+    if is_rebuilt:
+        yield f"{new:.0%} of the retrieved ids are new to the baseline: the index was rebuilt"
+    renamed = [name for outcome, _ in losses if (name := _renamed(outcome)) is not None]
+    if renamed:
+        gold, retrieved = renamed[0]
+        yield f"{len(renamed)} lost: ids renamed: gold {gold!r:.60} has the text of {retrieved!r:.60}"
+    removed = [] if smaller or is_rebuilt or renamed else _removed(losses, old, now)
+    if removed:
+        questions = sum(not set(removed).isdisjoint(labels) for labels in old)
+        names = join_first([f"{label:.60}" for label in removed], MAX_LISTED_GOLD)
+        yield f"gold {names}: retrieved for {questions} questions before, for none now: removed from the index?"
+    returned = None if smaller is None else smaller[0]
+    yield from _rank_causes(losses, known={*removed}, renamed=len(renamed), returned=returned)
+
+
+def _removed(losses: Sequence[Loss], old: Sequence[Sequence[str]], now: Collection[str]) -> list[str]:
+    """Return the gold passages that several searches found before, and none finds now; the most frequent first."""
+    times = Counter(chain.from_iterable(map(set, old)))
+    gold = {passage.label for outcome, _ in losses for passage in outcome.example.relevant}
+    # That a single question lost its gold passage is no sign of that.
+    removed = [label for label in gold if times[label] > 1 and label not in now]
+    found = sum(not set(removed).isdisjoint(labels) for labels in old)
+    return sorted(removed, key=lambda label: (-times[label], label)) if found >= MIN_REMOVED else []
+
+
+def _smaller_number(rankings: Sequence[Ranking], old: Sequence[Sequence[str]]) -> tuple[int, str] | None:
+    """Return how many documents every search returns now, and before as text; None if that is not fewer, or varies."""
+    now, then = _only(set(map(len, rankings))), _only(set(map(len, old)))
+    if now is None or then is None or now >= then:
+        return None
+    return now, f"{then}" if then < rankings[0].k else f"{then} or more"
+
+
+def _only(numbers: set[int]) -> int | None:
+    return next(iter(numbers)) if len(numbers) == 1 else None
+
+
+def _rank_causes(
+    losses: Sequence[Loss], *, known: Collection[str], renamed: int, returned: int | None
+) -> Iterator[str]:
+    """Yield how many lost questions have their gold passages at lower ranks, except where the cause is said.
+
+    That is where the gold passages are `known` ones, or were beyond the number that is `returned` now.
+    """
+    unknown = [loss for loss in losses if {gold.label for gold in loss[0].example.relevant} - {*known}]
+    ranks = [rank for outcome, pair in unknown if (rank := first_gold(outcome, pair)) is not None]
+    gone = [
+        rank for rank in ranks if rank.now is None and not (returned and rank.then and rank.then > returned)
+    ]
+    if renamed < len(gone):
+        k = _cut_off([outcome for outcome, _ in losses])
+        yield f"{len(gone)} of {len(losses)} lost: their gold is not in the top {k} now"
+    moved = [(then, now) for then, now in ranks if then is not None and now is not None and now > then]
+    if moved:
+        then, now = (
+            f"{low}–{high}" if (low := min(n)) < (high := max(n)) else f"{low}"
+            for n in zip(*moved, strict=True)
+        )
+        yield f"{len(moved)} lost: gold fell from rank {then} to {now}: another order"
+
+
+def _renamed(outcome: Outcome) -> tuple[str, str] | None:
+    """Return the id of a gold passage, and the other id under which its text was retrieved; None if it was not."""
+    ranking = outcome.evidence.ranking
+    ids = (
+        {}
+        if ranking is None
+        else {" ".join(each.text.split()): each.id for each in ranking if each.id is not None}
+    )
+    for gold in outcome.example.relevant:
+        name = ids.get(" ".join((gold.text or "").split()))
+        if gold.id is not None and name is not None and name != gold.id and outcome.value == 0:
+            return gold.id, name
+    return None
+
+
+def first_gold(outcome: Outcome, pair: ExamplePair | None) -> _Ranks | None:
+    """Return the rank of the first gold passage; None if the passages cannot be recognised by their labels."""
+    ranking, gold = outcome.evidence.ranking, {gold.label for gold in outcome.example.relevant}
+    old = None if pair is None else pair.old_ranking
+    if ranking is None or not gold or any(gold.id is None for gold in outcome.example.relevant):
+        return None
+    then, now = (
+        next((rank for rank, label in enumerate(labels or (), 1) if label in gold), None)
+        for labels in (old, ranking.labels)
+    )
+    # If the baseline's ranking has none either, gold passages are matched by something else.
+    return None if old is not None and then is None else _Ranks(then, now)
+
+
+def _common_tag(lost: Sequence[Example], explained: Sequence[tuple[Score, Explanation | None]]) -> str:
+    """Return the tag that all lost questions share, and not all questions: "all topic=devices"; else empty."""
+    if len(lost) < MIN_SAME_TAG:
+        return ""
+    others = [outcome.example for score, _ in explained for outcome in score.outcomes]
+    for tag, value in lost[0].tags.items():
+        is_shared = all(example.tags.get(tag) == value for example in lost)
+        if is_shared and any(example.tags.get(tag) != value for example in others):
+            return f"all {tag}={value}"
+    return ""
