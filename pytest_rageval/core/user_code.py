@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import json
 import sys
 import threading
 from collections import Counter, defaultdict
@@ -17,6 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
 from pytest_rageval.core.errors import (
     CallableError,
     Cause,
+    MissingReplyError,
     Planned,
     QueryError,
     RagevalError,
@@ -137,7 +139,7 @@ class UserCallable:
         plain = tuple([str(arg) if isinstance(arg, QuestionWithHistory) else arg for arg in args])
         try:
             return await self._call(plain, kwargs)
-        except QueryError as error:
+        except RagevalError as error:
             # One error object may end many questions: its traceback would grow with each and keep their frames alive.
             raise error.with_traceback(None) from error.__cause__
         except Unscored as unscored:
@@ -209,6 +211,14 @@ class UserCallable:
         message = str(CallableError.from_exception(f"{self.name} raised for {call.question!r}", error))
         return self._failure(call, type(error).__name__, message, f"raised {summary_line(error)}")
 
+    def unanswered(self, call: "_Call", error: RagevalError) -> RagevalError:
+        """Return and record the error that a call received in place of a model's reply."""
+        # In a replay other replies may be there, and a call costs nothing.
+        self._run_outcomes.record_failure(
+            error, call, None if isinstance(error, MissingReplyError) else type(error).__name__
+        )
+        return error
+
     def _failure(self, call: "_Call", kind: str, message: str, found: str) -> QueryError:
         error = QueryError(message, f"{self.name} {found}", part=self.name, cause=self._cause)
         self._run_outcomes.record_failure(error, call, kind)
@@ -232,8 +242,46 @@ class UserCallable:
         return _identity(self.function)
 
 
-_RUNNING: ContextVar[UserCallable | None] = ContextVar("_RUNNING", default=None)
-"""The callable that is running in this context. It is not set in threads that the user's code starts."""
+_RUNNING: "ContextVar[_Call | None]" = ContextVar("_RUNNING", default=None)
+"""The call that is running in this context. It is not set in threads that the user's code starts."""
+
+
+def mark_unanswered(loop: BackgroundEventLoop, error: RagevalError, request: str) -> bool:
+    """Let the running call that sent a request, as JSON, end with the error that it received in place of a reply.
+
+    Of several questions whose calls are running, it is the one that the request quotes. Returns whether it is clear.
+    """
+    running: dict[object, list[_Call]] = {}
+    for user in loop.user_callables:
+        if isinstance(user, UserCallable):
+            with user.running_lock:
+                for call in user.running:
+                    # A call for several questions has a list.
+                    running.setdefault(call.question if isinstance(call.question, str) else None, []).append(
+                        call
+                    )
+    if len(running) > 1:
+        # Clients write letters that are not ASCII either way.
+        running = {
+            question: calls
+            for question, calls in running.items()
+            if question is None
+            or any(json.dumps(question, ensure_ascii=only)[1:-1] in request for only in (True, False))
+        }
+    if len(running) != 1 or None in running:
+        return False
+    for call in next(iter(running.values())):
+        call.unanswered = call.unanswered or error
+    return True
+
+
+def take_missing_reply() -> MissingReplyError | None:
+    """Return, and forget, that a reply to the running call is missing in a replay; None if none is."""
+    call = _RUNNING.get()
+    if call is None or not isinstance(call.unanswered, MissingReplyError):
+        return None
+    error, call.unanswered = call.unanswered, None
+    return error
 
 
 def count_completion(loop: BackgroundEventLoop, model: str) -> None:
@@ -242,7 +290,8 @@ def count_completion(loop: BackgroundEventLoop, model: str) -> None:
     In a thread that the user's code started, or in a server, the context does not name the callable. Then the
     completion is counted for the callable that has a running call; if several callables have one, it is not counted.
     """
-    user = _RUNNING.get()
+    call = _RUNNING.get()
+    user = None if call is None else call.user
     if user is None:
         users = (other for other in loop.user_callables if isinstance(other, UserCallable))
         running = [other for other in users if other.running]
@@ -260,31 +309,35 @@ class _Call:
     def __init__(
         self, user: UserCallable, args: tuple[Any, ...], kwargs: Mapping[str, object], question: object
     ) -> None:
-        self._user = user
+        self.user = user
         self.args = args
         self.kwargs = kwargs
         self.question = question
         self.alone: bool = True
         self.is_awaited = False
+        # What it received in place of a model's reply; it may have continued without it.
+        self.unanswered: RagevalError | None = None
 
     def __enter__(self) -> Self:
-        with self._user.running_lock:
-            self.alone = not self._user.running
-            for other in self._user.running:
+        with self.user.running_lock:
+            self.alone = not self.user.running
+            for other in self.user.running:
                 other.alone = False
-            self._user.running.add(self)
-        self._token = _RUNNING.set(self._user)
+            self.user.running.add(self)
+        self._token = _RUNNING.set(self)
         self._began = perf_counter()
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         _RUNNING.reset(self._token)
-        with self._user.running_lock:
-            self._user.running.remove(self)
+        with self.user.running_lock:
+            self.user.running.remove(self)
+        if self.unanswered is not None and (error is None or isinstance(error, CALL_ERRORS)):
+            raise self.user.unanswered(self, self.unanswered) from None
         if not isinstance(error, CALL_ERRORS) or isinstance(error, RagevalError | Unscored):
             return
         if not (self.is_awaited and is_cancelled(error)):
-            raise self._user.failure_by(self, error) from error
+            raise self.user.failure_by(self, error) from error
 
     @property
     def seconds(self) -> float | None:
@@ -307,20 +360,22 @@ class _CallOutcomes:
 
     run: int
     succeeded: bool = False
-    _failed: dict[str, QueryError] = field(default_factory=dict)
+    _failed: dict[str, RagevalError] = field(default_factory=dict)
     _kinds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _final: QueryError | None = None
+    _final: RagevalError | None = None
     _calls: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def failure_of(self, call: _Call) -> QueryError | None:
+    def failure_of(self, call: _Call) -> RagevalError | None:
         """Return the error of an earlier call with these arguments, or the error that ended all calls, or None."""
         # The repr is computed only after a failure: most runs have none, and the text of ten passages is long.
         return self._final or (self._failed.get(call.key) if self._failed else None)
 
-    def record_failure(self, error: QueryError, call: _Call, kind: str) -> None:
+    def record_failure(self, error: RagevalError, call: _Call, kind: str | None) -> None:
         """Record a failure by call, kind and question; enough failures of one kind end the calls of this run."""
         self._failed[call.key] = error
+        if kind is None:
+            return
         self._kinds[kind].add(repr(call.question))
         if not self.succeeded and len(self._kinds[kind]) >= MAX_FAILURES:
             self._final = self._final or next(iter(self._failed.values()))

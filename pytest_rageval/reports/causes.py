@@ -13,7 +13,7 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.verdict import ThresholdResult
-from pytest_rageval.lib.text import join_first
+from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.reports.notes import count_causes
 from pytest_rageval.reports.questions import Explanation, explain
 
@@ -36,6 +36,20 @@ class _Ranks(NamedTuple):
 
     then: int | None
     now: int | None
+
+
+def changed_prompts_text(rankings: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
+    """Return whether other passages, or something else, made prompts new, from the rankings before and now by ids."""
+    changed = sum(list(before) != list(now) for before, now in rankings)
+    if changed:
+        return (
+            f"For {changed} of {counted(len(rankings), 'question')} the retriever returned other passages than in the "
+            "baseline, which changes their prompts."
+        )
+    return (
+        "The retrieved ids are those of the baseline: the prompt, the model, its settings or the text of a passage "
+        "changed."
+    )
 
 
 def likely_cause(failed: Sequence[ThresholdResult]) -> str:

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from pytest_rageval.core.errors import RagevalError, StaleBaselineError
+from pytest_rageval.core.errors import MissingReplyError, RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score, compute_intervals
 from pytest_rageval.core.settings import MODEL_USES
 from pytest_rageval.core.spec import ScoreRequest, Spec
@@ -45,6 +45,7 @@ T = TypeVar("T")
 # Few tests use these, and few fail.
 any_room: Final = Lazy("reports.failures", "Room")
 failure_lines: Final = Lazy("reports.failures", "failure_lines")
+changed_prompts_text: Final = Lazy("reports.causes", "changed_prompts_text")
 likely_cause: Final = Lazy("reports.causes", "likely_cause")
 baseline_entry: Final = Lazy("gate.baseline", "baseline_entry")
 suite_contribution: Final = Lazy("gate.suite", "contribution")
@@ -266,6 +267,9 @@ class JudgedTest:
             for key, sliced in dict.fromkeys((item.score_key, bool(item.where)) for item in thresholds)
             if key in self.record.runs
         }
+        if missing := {key: error for key, error in scores.items() if isinstance(error, MissingReplyError)}:
+            text = self._changed_prompts(thresholds)
+            scores |= {key: MissingReplyError(f"{error}{text}") for key, error in missing.items()}
         inputs = []
         for threshold in thresholds:
             score = (early or {}).get(threshold.request) or scores[threshold.score_key, bool(threshold.where)]
@@ -287,6 +291,21 @@ class JudgedTest:
                 notes = self.definition(threshold).notes
                 self.report.add_entry(error_entry(threshold.spec, threshold, str(result), notes))
         return problems
+
+    def _changed_prompts(self, thresholds: Sequence[Threshold]) -> str:
+        """Return, as a line of its own, what made prompts new since the baseline; empty if that is not known."""
+        found: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
+        # An error of the file is that of the scores that compare with it.
+        with suppress(RagevalError, KeyError):
+            known = self.session.baseline.tests[self.marked.nodeid]["scores"]
+            for threshold in (item for item in thresholds if item.name in known):
+                before, k = known[threshold.name]["examples"], Spec.parse(threshold.spec).k or 0
+                for example in self.record.examples:
+                    then = before[example.id].get("ranking") if example.id in before else None
+                    now = self.record.ranking_of(example, k)
+                    if then is not None and now is not None:
+                        found[example.id] = then, now.labels
+        return f"\n{changed_prompts_text([*found.values()])}" if found else ""
 
     def judge_call(self, threshold: Threshold) -> Score:
         """Return the recorded score of a call of `rageval.score`; OutOfBoundsError if it is out of a bound."""

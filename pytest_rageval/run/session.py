@@ -93,9 +93,9 @@ class Session(BaseSession):
         self.pipelines: Pipelines = Pipelines(
             settings, self.registry, self.loop, lambda: self._cached_replies, self.spool
         )
-        # The errors that the proxy returned to the application under test instead of replies, each with the question
-        # that it answered then; "" if that is not known.
-        self.unanswered: list[tuple[RagevalError, str]] = []
+        # The errors that the proxy returned to the application under test instead of replies, where it is not known
+        # which question it answered: else they end the call of that question.
+        self.unanswered: list[RagevalError] = []
         self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
         self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
 
@@ -301,13 +301,8 @@ class Session(BaseSession):
         The application may have continued without the reply, and its result is used by all scores.
         """
         if self.unanswered:
-            what = "question" if all(question for _, question in self.unanswered) else "call"
             raise combine_errors(
-                {
-                    f"{question!r:.80}" if question else f"number {number}": error
-                    for number, (error, question) in enumerate(self.unanswered, 1)
-                },
-                what=what,
+                {f"number {number}": error for number, error in enumerate(self.unanswered, 1)}, what="call"
             )
 
     def count_requests(

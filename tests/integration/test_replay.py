@@ -137,3 +137,92 @@ def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, mon
     result = project.run(*recorded, "--rageval-refresh")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*was made with other settings*"])
+
+
+ANSWER = """
+@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)
+@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)
+def test_gate(): pass
+"""
+# A slow retriever: answers are generated while others are retrieved.
+COMPLETE = """
+import os
+import time
+
+import httpx2
+
+def complete(question, passages):
+    time.sleep(0.05)
+    prompt = question + " " + " ".join(passages) + os.environ.get("PROMPT", "")
+    body = {"model": "m1", "messages": [{"role": "user", "content": prompt}]}
+    reply = httpx2.post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json=body).raise_for_status()
+    return reply.json()["choices"][0]["message"]["content"]
+"""
+GENERATOR = """
+@pytest.fixture(scope="session")
+def rageval_generator():
+    return lambda question, passages: complete(question, [each.text for each in passages])
+"""
+APPLICATION = """
+from types import SimpleNamespace
+
+from pytest_rageval import capture
+
+del rageval_retriever
+STORE = SimpleNamespace(search=search)
+
+@pytest.fixture(scope="session")
+def rageval_application():
+    def ask(question):
+        return complete(question, [each["text"] for each in STORE.search(question, 1)])
+    with capture(STORE, "search"):
+        yield ask
+"""
+OTHER_PASSAGES = "For 1 of 12 questions the retriever returned other passages than in the baseline, which*"
+SAME_PASSAGES = "The retrieved ids are those of the baseline: the prompt, the model, its settings or *"
+
+
+@pytest.mark.parametrize("code", [GENERATOR, APPLICATION], ids=["generator", "application"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("retriever", ["It affects 1 example: q2.", OTHER_PASSAGES, "*recall@1 * 0.917 (*"]),
+        ("prompt", ["It affects 12 examples: q1, *", SAME_PASSAGES, "*recall@1 * 1.000 (*"]),
+    ],
+)
+def test_a_missing_reply_of_the_application_says_what_changed_and_leaves_the_ranking_scores(
+    project, llm, monkeypatch, code, case
+):
+    change, lines = case
+    project.use(llm)
+    project.evalset(12)
+    project.test(ANSWER)
+    project.pytester.makeconftest(
+        (project.path / "conftest.py").read_text(encoding="utf-8") + COMPLETE + code
+    )
+    gateway = "--rageval=gateway=true"
+    project.run(gateway, "--rageval-update-baseline").assert_outcomes(passed=1)
+    if change == "prompt":
+        monkeypatch.setenv("PROMPT", " Be brief.")
+    else:
+        project.lose(2)
+    result = project.run(gateway, "--rageval-replay")
+    result.assert_outcomes(errors=1)
+    for line in lines:
+        result.stdout.fnmatch_lines([line])
+
+
+def test_a_missing_reply_of_the_application_is_an_error_of_ranking_scores_alone(project, llm, monkeypatch):
+    project.use(llm)
+    project.test('@pytest.mark.rageval_threshold("recall@1", min=0.5)\ndef test_gate(): pass\n')
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + COMPLETE + APPLICATION)
+    project.run("--rageval=gateway=true").assert_outcomes(passed=1)
+    monkeypatch.setenv("PROMPT", " Be brief.")
+    result = project.run("--rageval=gateway=true", "--rageval-replay")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["It affects 4 examples: q1, q2, q3, q4."])
+    result.stdout.fnmatch_lines(["*pass *recall@1 * 1.000 *"])
+    result.stdout.fnmatch_lines(
+        ["warning: *4 questions have no recorded reply: their rankings are of the searches *"]
+    )

@@ -4,18 +4,24 @@
 - `capture`: what its searches returned while it answered.
 """
 
+from collections.abc import Mapping, Sequence
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_rageval.core.errors import MissingReplyError
+    from pytest_rageval.extensions.application.application import Application
     from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.run.judged import JudgedTest
+    from pytest_rageval.run.test import TestRun
 
 FIXTURE: Final = "rageval_application"
+
+MISSING: Final = "questions have no recorded reply: their rankings are of the searches before it"
 
 
 def rageval_application() -> object:
@@ -51,12 +57,46 @@ def pytest_rageval_default_fixture(name: str, request: "pytest.FixtureRequest") 
 @hookimpl(tryfirst=True)
 def pytest_rageval_before_judge(test: "JudgedTest", threshold_input: "ThresholdInput") -> None:
     """Refuse rankings that are all empty because nothing of what is captured was called."""
-    components = getattr(test, "components", None)  # a merge has none
-    application = getattr(getattr(components, "retriever", None), "application", None)
+    application = _application_of(test)
     if application is None or not any(each.example.relevant for each in threshold_input.score.outcomes):
         return
-    from pytest_rageval.core.errors import InputError  # noqa: PLC0415 - few runs have an application
-    from pytest_rageval.extensions.application.application import Application  # noqa: PLC0415 - as above
+    if text := application.unseen_text():
+        from pytest_rageval.core.errors import InputError  # noqa: PLC0415 - few runs have an application
 
-    if isinstance(application, Application) and (text := application.unseen_text()):
         raise InputError(text)
+
+
+@hookimpl
+def pytest_rageval_after_test(test: "TestRun") -> Sequence[str]:
+    """Return that replies are missing in a replay, if no score that needs an answer has said so."""
+    missing = _missing_replies(test)
+    if not missing:
+        return ()
+    from pytest_rageval.core.errors import MissingReplyError  # noqa: PLC0415 - few runs have an application
+    from pytest_rageval.scores.definition import combine_errors  # noqa: PLC0415 - as above
+
+    said = any(isinstance(runs, MissingReplyError) for runs in test.record.runs.values())
+    return () if said else [str(combine_errors(missing))]
+
+
+@hookimpl
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+    number = len(_missing_replies(test))
+    return {"warnings": [f"{number} {MISSING}"]} if number else {}
+
+
+def _application_of(test: "JudgedTest") -> "Application | None":
+    components = getattr(test, "components", None)  # a merge has none
+    application = getattr(getattr(components, "retriever", None), "application", None)
+    if application is None:
+        return None
+    from pytest_rageval.extensions.application.application import Application  # noqa: PLC0415 - few runs have one
+
+    return application if isinstance(application, Application) else None
+
+
+def _missing_replies(test: "JudgedTest") -> "Mapping[str, MissingReplyError]":
+    application = _application_of(test)
+    missing = {} if application is None else application.missing
+    examples = test.record.examples if missing else ()
+    return {each.id: missing[each.question] for each in examples if each.question in missing}

@@ -1,8 +1,8 @@
 """`Application`: asks each question once; retriever and generator of a test are made from what it returned."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter, Signature, isawaitable
@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
-from pytest_rageval.core.user_code import CACHED, InvalidResult, qualified_name
+from pytest_rageval.core.user_code import CACHED, InvalidResult, qualified_name, take_missing_reply
 from pytest_rageval.extensions.application.capture import Recorder, captured, recording
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_mapping, is_async
@@ -55,6 +55,8 @@ class Application:
         self._retrievals: dict[tuple[str, str], Retrieval] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[Retrieval]] = {}
         self._replies: dict[str, list[Reply]] = {}
+        # By question, that the reply of a model is missing in a replay; the searches before it are known.
+        self.missing: dict[str, MissingReplyError] = {}
         # Of the answers without sources: how many, whether a search was seen, and what was captured.
         self._captured_answers = 0
         self._saw_search = False
@@ -95,8 +97,8 @@ class Application:
     def _retrieve(self, question: str, context: Mapping[str, object]) -> Retrieval:
         key = question, digest(context)
         if key not in self._retrievals:
-            began = perf_counter()
-            with recording() as recorder:
+            began, returned = perf_counter(), None
+            with recording() as recorder, self._replaying(question, recorder):
                 returned = self._call(question, context)
             self._retrievals[key] = self._read(question, returned, recorder, perf_counter() - began)
         return self._retrievals[key]
@@ -106,14 +108,38 @@ class Application:
         if key not in self._tasks or self._tasks[key].cancelled():
             # A task, since scores with another k may ask while the question is being answered.
             self._tasks[key] = asyncio.create_task(self._answer_async(question, context))
-        return await self._tasks[key]
+        retrieval = await self._tasks[key]
+        if question in self.missing:
+            # It is missing to this call too, if it is another one than the task's.
+            take_missing_reply()
+        return retrieval
 
     async def _answer_async(self, question: str, context: Mapping[str, object]) -> Retrieval:
-        began = perf_counter()
-        with recording() as recorder:
+        began, returned = perf_counter(), None
+        with recording() as recorder, self._replaying(question, recorder):
             returned = self._call(question, context)
             returned = await returned if isawaitable(returned) else returned
         return self._read(question, returned, recorder, perf_counter() - began)
+
+    @contextmanager
+    def _replaying(self, question: str, recorder: Recorder) -> Iterator[None]:
+        """Keep the searches of a question whose reply is missing in a replay, whatever the application makes of that.
+
+        So scores that need no answer have a value.
+        """
+        try:
+            yield
+        except Exception:
+            if not self._note_missing(question, recorder):
+                raise
+        else:
+            self._note_missing(question, recorder)
+
+    def _note_missing(self, question: str, recorder: Recorder) -> bool:
+        error = take_missing_reply() if recorder.steps else None
+        if error is not None:
+            self.missing[question] = error
+        return error is not None
 
     def _call(self, question: str, context: Mapping[str, object]) -> Any:
         return self._ask(question, **{self._context[name].name: value for name, value in context.items()})
@@ -123,7 +149,8 @@ class Application:
             raise CallableError(
                 f"{self.name} returned an awaitable, and is no async function.\nMake it `async def`."
             )
-        answer, sources = read_parts(returned, self.name)
+        is_missing = question in self.missing
+        answer, sources = ("", None) if is_missing else read_parts(returned, self.name)
         searches = recorder.searches()
         steps = None
         if sources is None:
@@ -135,6 +162,8 @@ class Application:
             # As in a trace: the last search, which may be a reranking, has the passages of the answer.
             sources = searches[-1].documents if searches else []
             steps = searches if len(searches) > 1 else None
+        if is_missing:
+            return Retrieval(sources, steps, seconds=seconds)
         # Unreadable sources are an error of the question, as those of any retriever.
         with suppress(InvalidResult):
             texts = [
@@ -155,6 +184,8 @@ class Application:
 
     def answer_from(self, question: str, passages: Sequence[Document]) -> str:
         """Return the answer that the application gave from these passages; InputError if it answered from others."""
+        if question in self.missing:
+            raise self.missing[question]
         texts = tuple(document.text for document in passages)
         replies = self._replies.get(question, [])
         for reply in replies:

@@ -23,7 +23,7 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import EMBEDDED
-from pytest_rageval.core.user_code import UserCallable, count_completion
+from pytest_rageval.core.user_code import count_completion, mark_unanswered
 from pytest_rageval.extensions.application_calls.events import encode_event, split_into_events
 from pytest_rageval.models.client import RequestRefused, Server
 from pytest_rageval.models.gateway import Gateway
@@ -77,8 +77,8 @@ class Backend:
     server: Server
     loop: BackgroundEventLoop  # the event loop of the gateway
     models: tuple[str, ...] = ()  # the models to list if the server does not answer
-    # Collects the errors that the application received in place of replies, with the question; see `Session`.
-    unanswered: list[tuple[RagevalError, str]] = field(default_factory=list)
+    # Collects the errors that the application received in place of replies, for no known question; see `Session`.
+    unanswered: list[RagevalError] = field(default_factory=list)
 
     @classmethod
     def of(cls, session: Session, client: object = None) -> "Backend":
@@ -129,8 +129,8 @@ class Application:
                 return await self._models(backend)
             return await self._forward(backend, request, path)
         except RagevalError as error:
-            content = (await request.body()).decode(errors="replace")
-            backend.unanswered.append((error, _running_question(backend.loop, content)))
+            if not mark_unanswered(backend.loop, error, (await request.body()).decode(errors="replace")):
+                backend.unanswered.append(error)
             raise
 
     def _authorize(self, request: "Request") -> "tuple[str, Response | None]":
@@ -393,25 +393,3 @@ def _embeddings(body: Mapping[str, object]) -> list[dict[str, object]]:
     if body.get("encoding_format") == "base64":
         vector = base64.b64encode(bytes(4 * len(vector))).decode()
     return [{"object": "embedding", "index": index, "embedding": vector} for index in range(number)]
-
-
-def _running_question(loop: BackgroundEventLoop, request: str) -> str:
-    """Return the question for which the user's code sends a request, which is JSON; "" if it is not clear.
-
-    Of several questions whose calls are running, it is the one that the request quotes.
-    """
-    questions = set[str]()
-    for user in loop.user_callables:
-        if isinstance(user, UserCallable):
-            with user.running_lock:
-                questions |= {call.question for call in user.running if isinstance(call.question, str)}
-    if len(questions) > 1:
-        # Clients write letters that are not ASCII either way.
-        questions = {
-            question
-            for question in questions
-            if any(
-                json.dumps(question, ensure_ascii=ascii_only)[1:-1] in request for ascii_only in (True, False)
-            )
-        }
-    return questions.pop() if len(questions) == 1 else ""
