@@ -123,7 +123,8 @@ def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequenc
     if removed:
         questions = sum(not set(removed).isdisjoint(labels) for labels in old)
         names = join_first([f"{label:.60}" for label in removed], MAX_LISTED_GOLD)
-        yield f"gold {names}: retrieved for {questions} questions before, for none now: removed from the index?"
+        what = f"gold {names}" if len(removed) == 1 else f"{len(removed)} gold passages ({names})"
+        yield f"{what}: retrieved for {questions} questions before, for none now: removed from the index?"
     returned = None if smaller is None else smaller[0]
     yield from _rank_causes(losses, known={*removed}, renamed=len(renamed), returned=returned)
 

@@ -95,17 +95,22 @@ def test_another_number_of_results_is_no_filter(now: list[list[str]], k: int, ca
 @pytest.mark.parametrize(
     ("shared", "lost", "cause"),
     [
-        (9, 9, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
-        (9, 12, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
-        (9, 7, ""),
-        (2, 9, ""),
+        ("h" * 9, 9, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
+        ("h" * 9, 12, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
+        (
+            "hi" * 4,
+            9,
+            "2 gold passages (h, i): retrieved for 8 questions before, for none now: removed from the index?",
+        ),
+        ("h" * 9, 7, ""),
+        ("h" * 2, 9, ""),
     ],
 )
-def test_a_gold_passage_that_no_search_finds_any_more_was_removed(shared: int, lost: int, cause: str) -> None:
+def test_a_gold_passage_that_no_search_finds_any_more_was_removed(shared: str, lost: int, cause: str) -> None:
     """That a question lost its own passage, or that another still finds it, is no sign of that."""
     outcomes, before = [], {}
     for n in range(N):
-        gold = "h" if n < shared else f"g{n}"
+        gold = shared[n] if n < len(shared) else f"g{n}"
         documents = [Document(name, name) for name in (f"a{n}", f"b{n}" if n < lost else gold)]
         before[f"q{n}"] = {"score": 1.0, "ranking": [gold, f"a{n}"]}
         evidence = Evidence(Ranking.of(f"q{n}", documents, 2))
