@@ -72,9 +72,9 @@ def test_a_ranking_test_imports_a_third_of_the_package(tmp_path):
     loaded = _loaded(tmp_path, TEST)
     assert "pytest_rageval.scores.ranking" in loaded
     # Of an extension, the module with its declarations.
-    assert len(_ours(loaded)) <= 80 + len(installed()), sorted(_ours(loaded))
+    assert len(_ours(loaded)) <= 79 + len(installed()), sorted(_ours(loaded))
     core = {name for name in _ours(loaded) if "extensions" not in name.split(".")}
-    assert sum(map(_lines, core)) <= 21_000
+    assert sum(map(_lines, core)) <= 20_500
     assert not loaded & HEAVY
     # Modules that few runs need, and whose import takes long.
     unused = {
@@ -96,7 +96,7 @@ def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
     """It imports only the options, the hooks that wait for a marked test, and one module of each extension."""
     loaded = _loaded(tmp_path, "def test_it(): pass")
     assert "pytest_rageval.plugin" in loaded
-    assert len(_ours(loaded)) <= 14 + len(installed()), sorted(_ours(loaded))
+    assert len(_ours(loaded)) <= 13 + len(installed()), sorted(_ours(loaded))
     assert not loaded & (HEAVY | {"asyncio", "tomllib"})
 
 

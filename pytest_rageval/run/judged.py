@@ -426,7 +426,7 @@ class JudgedTest:
 
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
         score, threshold = threshold_input.score, threshold_input.threshold
-        request, definition = threshold.request, self.definition(threshold)
+        definition = self.definition(threshold)
         warnings = (*result.verdict.warnings, *threshold.warnings(definition.scale))
         result = replace(result, verdict=replace(result.verdict, warnings=warnings))
         self.report.add_score(score, threshold)
@@ -434,9 +434,8 @@ class JudgedTest:
         self._add_entry(entry, threshold, result.score, result)
         self.judged.append(result)
         if threshold.uses_baseline and self.session.settings.update_baseline:
-            if threshold_input.baseline.missing:
-                self._has_no_baseline = True
-            fingerprint = self.record.dependencies_of(request).fingerprint
+            self._has_no_baseline |= bool(threshold_input.baseline.missing)
+            fingerprint = self.record.dependencies_of(threshold.request).fingerprint
             self._baseline_scores[threshold.name] = score, fingerprint
             if definition.asks:
                 self._averaged_scores.add(threshold.name)
