@@ -265,8 +265,6 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield "--rageval-replay sends no requests and --rageval-refresh sends all of them: leave one out."
     yield from _contradictions_of_update(settings)
     yield from _contradictions_of_report(settings)
-    if settings.plan and settings.record:
-        yield "--rageval-plan sends no requests, so there is nothing for --rageval-record to write: leave one out."
 
 
 def _contradictions_of_report(settings: Settings) -> Iterator[str]:
@@ -279,11 +277,6 @@ def _contradictions_of_report(settings: Settings) -> Iterator[str]:
 
 
 def _contradictions_of_update(settings: Settings) -> Iterator[str]:
-    if settings.plan and settings.update_baseline:
-        yield (
-            "--rageval-plan sends no requests, so there are no scores for --rageval-update-baseline to write: leave "
-            "one out."
-        )
     if settings.pin_baseline and not settings.update_baseline:
         yield (
             "--rageval-pin-baseline pins what --rageval-update-baseline writes, and nothing is written without that: "

@@ -3,7 +3,7 @@
 - `plugin`: the hooks of such a run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.options import switch
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 OPTIONS: Final = (
     switch("plan", "print the requests that a run would send and their cost, and send none", is_flag=True),
 )
+
+
+def contradictions(settings: "Settings") -> Iterator[str]:
+    for name, nothing in {"record": "is nothing", "update_baseline": "are no scores"}.items():
+        if settings.plan and getattr(settings, name):
+            option = f"--rageval-{name.replace('_', '-')}"
+            yield f"--rageval-plan sends no requests, so there {nothing} for {option} to write: leave one out."
 
 
 @hookimpl

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
+from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
@@ -54,3 +58,19 @@ def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
     assert session.usage.live - 3 > 5
     assert not llm.requests
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "nothing"),
+    [
+        ({"record": "true", "cassette": "replies.jsonl"}, "is nothing for --rageval-record"),
+        ({"update_baseline": "true"}, "are no scores for --rageval-update-baseline"),
+    ],
+)
+def test_a_plan_writes_nothing(options: dict[str, str], nothing: str) -> None:
+    here = Path("/project")
+    with pytest.raises(InputError) as caught:
+        resolve_options({"plan": "true", **options}, {}, {}, invoked_in=here, root=here)
+    assert (
+        str(caught.value) == f"--rageval-plan sends no requests, so there {nothing} to write: leave one out."
+    )
