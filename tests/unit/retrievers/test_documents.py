@@ -279,7 +279,7 @@ def test_a_corpus_is_any_series_of_documents(corpus: object) -> None:
     ],
 )
 def test_a_corpus_that_is_no_list_is_refused(corpus: object, kind: str) -> None:
-    with pytest.raises(InputError, match=f"Passages are given as a list, found {kind}: "):
+    with pytest.raises(InputError, match=f"^Passages are given as a list, found {kind}: "):
         corpus_from(corpus)
 
 
@@ -291,7 +291,7 @@ def test_an_id_that_is_none_is_named(identifier: Any, make: Any) -> None:
     """A value that is no id is an error, and not printed to a text that no gold passage has."""
     kind = type(identifier).__name__
     with pytest.raises(
-        CallableError, match=f"has an id that is a {kind}: .*\nGive a text or an integer as its id"
+        CallableError, match=f"^has an id that is a {kind}: .*\nGive a text or an integer as its id"
     ):
         document_from(make(identifier))
 

@@ -150,6 +150,7 @@ NODE = SimpleNamespace(node=SimpleNamespace(get_content=lambda: "t", id_="a"), s
             [Document("t", "a", metadata={"m": 1})],
         ),
         (SimpleNamespace(source_nodes=[NODE]), [Document("t", "a", 1.0)]),
+        ([{"id": "a", "properties": {"text": "t"}}], [A]),
         (
             [[{"id": 7, "distance": 0.5, "entity": {"text": "t", "doc_id": "a"}}]],
             [Document("t", "7", 0.5, {"doc_id": "a"})],
