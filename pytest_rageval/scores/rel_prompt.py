@@ -178,12 +178,9 @@ async def rel_prompt(pipeline: Pipeline, example: Example, resolved: ResolvedSco
     relevant_texts = [passage.text for passage, names in pairs if names or relevant.unknown_reason]
     return RelPrompt(
         ranking,
-        frozenset(("relevant", name) for name in relevant.names),
+        relevant.names,
         relevant.unknown_reason,
-        tuple(
-            tuple(("relevant", name) for name in names) or (("other", passage.identity),)
-            for passage, names in pairs
-        ),
+        tuple(names or (passage.identity,) for passage, names in pairs),
         example.wanted,
         _occurring_answers(example.wanted, relevant_texts),
         _occurring_answers(example.wanted, texts),
