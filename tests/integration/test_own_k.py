@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from pytest_rageval.cli import main
 from tests.foreign_plugins import WITHOUT
 
 
@@ -190,3 +191,24 @@ def test_with_the_own_k_a_smaller_one_is_the_cause_in_every_report(pytester: pyt
     assert test["cause"] == cause
     assert f"- **Likely cause**: `{cause}`" in markdown
     assert f"Likely cause: {cause}" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("retriever", "place"), [("in_the_body", " (for q"), ("without_k", ". ")])
+def test_a_merge_of_shards_has_the_number(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], retriever: str, place: str
+) -> None:
+    code = _search("query, k").replace("RETRIEVER", retriever)
+    _write(pytester, code, TEST.replace("recall@5", "recall@1").replace("min=0.9", "min=0.1"))
+
+    def merge(*options: str) -> str:
+        for n in (1, 2):
+            pytester.runpytest(*WITHOUT, f"--rageval-shard={n}/2", f"--rageval-report={n}.json")
+        capsys.readouterr()
+        assert main(["merge", "1.json", "2.json", *options]) == 0
+        return capsys.readouterr().out
+
+    merge("--update-baseline")
+    assert "in the baseline where" not in merge()
+    pytester.makeconftest(code.replace("= 4", "= 2"))
+    assert f"returned 4 documents in the baseline where nobody asks for a number, and 2 now{place}" in merge()

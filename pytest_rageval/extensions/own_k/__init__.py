@@ -68,5 +68,5 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
         return {}
     from pytest_rageval.extensions.own_k.number import change_text  # noqa: PLC0415 - few runs
 
-    text = change_text(test, before)
+    text = change_text(test, before, is_measured=test.session.settings[K] == "own")
     return {"warnings": [text]} if text else {}

@@ -10,7 +10,6 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 from pytest_rageval.core.errors import QueryError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.extensions.own_k import K
 from pytest_rageval.retrievers import Retriever
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.session import Session
@@ -81,8 +80,11 @@ def observe(test: TestRun) -> None:
         record.added["own_k"] = session.resource(_Unasked).observed(retriever, example)
 
 
-def change_text(test: JudgedTest, before: int) -> str:
-    """Return what changed since the baseline, whose number is `before`; empty if it is the same or not known."""
+def change_text(test: JudgedTest, before: int, *, is_measured: bool) -> str:
+    """Return what changed since the baseline, whose number is `before`; empty if it is the same or not known.
+
+    `is_measured`: the scores are those of the retriever with its own number.
+    """
     declared, entry = test.record.own_k, cast("Observed", test.session.baseline.tests[test.marked.nodeid])
     observed = cast("Observed", test.record.added.get("own_k", {}))
     number, question = observed.get("own_k"), observed.get("own_k_of", "")
@@ -90,7 +92,7 @@ def change_text(test: JudgedTest, before: int) -> str:
         return f"a search without k, of {question}, which the baseline has, fails now: {error}"
     if number == before or (not observed and "own_k_of" in entry and declared is None):
         return ""
-    remedy = SHIPPED if test.session.settings[K] == "own" else ASKED
+    remedy = SHIPPED if is_measured else ASKED
     if number is None:
         now = "no fixed number" if declared is None else str(declared)
         return f"the retriever was configured to return {before} documents in the baseline, and {now} now. {remedy}"
