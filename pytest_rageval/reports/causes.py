@@ -25,6 +25,8 @@ MIN_SAME_TAG: Final = 3  # with fewer lost questions, a tag that they share may 
 MIN_REMOVED: Final = 3
 """From this number of questions on that retrieved a gold passage which none retrieves now, it was probably removed."""
 
+SAME_ORDER_SHARE: Final = 0.8  # of those searches, with the other passages in their order
+
 MAX_LISTED_GOLD: Final = 3
 
 
@@ -100,7 +102,7 @@ def _cut_off(outcomes: Sequence[Outcome]) -> int:
 
 def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequence[Loss]) -> Iterator[str]:
     rankings = _rankings(score.outcomes)
-    pairs = () if comparison is None else comparison.pairs
+    pairs = [] if comparison is None else [*comparison.pairs]
     old = [pair.old_ranking for pair in pairs if pair.old_ranking is not None]
     smaller = _smaller_number(rankings, old)
     k, short = _cut_off(score.outcomes), sum(ranking.missing > 0 for ranking in rankings)
@@ -119,7 +121,7 @@ def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequenc
     if renamed:
         gold, retrieved = renamed[0]
         yield f"{len(renamed)} lost: ids renamed: gold {gold!r:.60} has the text of {retrieved!r:.60}"
-    removed = [] if smaller or is_rebuilt or renamed else _removed(losses, old, now)
+    removed = [] if smaller or is_rebuilt or renamed else _removed(losses, pairs, now)
     if removed:
         questions = sum(not set(removed).isdisjoint(labels) for labels in old)
         names = join_first([f"{label:.60}" for label in removed], MAX_LISTED_GOLD)
@@ -129,14 +131,23 @@ def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequenc
     yield from _rank_causes(losses, known={*removed}, renamed=len(renamed), returned=returned)
 
 
-def _removed(losses: Sequence[Loss], old: Sequence[Sequence[str]], now: Collection[str]) -> list[str]:
-    """Return the gold passages that several searches found before, and none finds now; the most frequent first."""
-    times = Counter(chain.from_iterable(map(set, old)))
+def _removed(losses: Sequence[Loss], pairs: Sequence[ExamplePair], now: Collection[str]) -> list[str]:
+    """Return the gold passages that several searches found before, and none finds now; the most frequent first.
+
+    The other passages must be in the same order as before: another order may have moved the gold passages too.
+    """
+    searches = [(pair.old_ranking or (), pair.outcome.evidence.ranking) for pair in pairs]
+    times = Counter(chain.from_iterable(set(old) for old, _ in searches))
     gold = {passage.label for outcome, _ in losses for passage in outcome.example.relevant}
-    # That a single question lost its gold passage is no sign of that.
-    removed = [label for label in gold if times[label] > 1 and label not in now]
-    found = sum(not set(removed).isdisjoint(labels) for labels in old)
-    return sorted(removed, key=lambda label: (-times[label], label)) if found >= MIN_REMOVED else []
+    removed = {label for label in gold if times[label] > 1 and label not in now}
+    without = [
+        ([label for label in old if label in now], [] if ranking is None else ranking.labels)
+        for old, ranking in searches
+        if not removed.isdisjoint(old)
+    ]
+    same = sum(bool(rest) and labels[: len(rest)] == rest for rest, labels in without)
+    is_sure = same >= max(MIN_REMOVED, SAME_ORDER_SHARE * len(without))
+    return sorted(removed, key=lambda label: (-times[label], label)) if is_sure else []
 
 
 def _smaller_number(rankings: Sequence[Ranking], old: Sequence[Sequence[str]]) -> tuple[int, str] | None:

@@ -125,6 +125,24 @@ def test_a_gold_passage_that_no_search_finds_any_more_was_removed(shared: str, l
     assert ("3 of 12 lost: their gold" in text) == (lost == 12)
 
 
+def test_gold_passages_that_another_order_moved_out_were_not_removed() -> None:
+    for old, order in (("abg", "abc"), ("gab", "bac")):
+        outcomes = [
+            Outcome(
+                Example(f"q{n}", "?", gold=(Gold("g"),)),
+                0.0,
+                evidence=Evidence(Ranking.of("q", [Document(name, name) for name in order], 3)),
+            )
+            for n in range(N)
+        ]
+        before = {f"q{n}": {"score": 1.0, "ranking": list(old)} for n in range(N)}
+        known = {each.example.id: each.example.digest for each in outcomes}
+        lookup = BaselineLookup({}, BaselineScore(known, {}, cast("Any", before)))
+        score = Score("recall@3", outcomes)
+        result = rule_on(score, threshold_of("recall@3", max_drop=0.01), lookup, alpha=0.05)
+        assert ("removed" in cause_text([(score, explain(result))])) == (order == "abc")
+
+
 def test_renamed_ids_are_found_by_their_texts() -> None:
     outcomes = [
         Outcome(
