@@ -232,10 +232,7 @@ def _known_drop_verdict(measured: Measured, threshold: Threshold, drop: DropTest
         return Verdict("fail", f"{text}. {chance_text(drop, threshold.policy.alpha)}", brief=brief)
     least = _small_set_drop(measured, threshold, drop)
     if least is not None and drop.comparison.drop >= least - SCORE_TOLERANCE:
-        why = (
-            f"Red by the rule for small sets: with fewer than {SMALL_SET} questions and no model in the score, a drop "
-            f"of {least:g} or more is"
-        )
+        why = f"A drop of {least:g} or more is red with fewer than {SMALL_SET} questions and no model in the score"
         return Verdict("fail", f"{text}. {why}", brief=brief)
     # A violated minimum has a reason of its own.
     text = change_text(score, drop, max_drop, name_worse=True)

@@ -449,7 +449,7 @@ def test_a_small_set_without_a_model_in_the_score_is_red_though_unsure(
     alpha = threshold.policy.alpha
     verdict = rule_on(score_of(numbered(n - lost, lost)), threshold, memory, alpha=alpha).verdict
     assert verdict.status == status
-    assert ("Red by the rule for small sets" in verdict.reason) == (status == "fail")
+    assert ("is red with fewer than 100 questions and no model" in verdict.reason) == (status == "fail")
 
 
 def test_the_small_set_drop_is_a_share_of_the_scale() -> None:
