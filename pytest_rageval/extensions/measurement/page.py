@@ -26,14 +26,14 @@ from pytest_rageval.stats.intervals import UNIT
 
 DIGITS: Final = 16  # of a digest
 PROMPT: Final = " prompt to "  # in the names of a fingerprint
-SAMPLING: Final = (
+SAMPLING: Final = [
     "temperature",
     "draws",
     "llm_reteval_temperature",
     "llm_reteval_draws",
     "judge_votes",
     "seed",
-)
+]
 SCORE_HEAD: Final = (
     "score",
     "mean",
@@ -101,8 +101,8 @@ def _run_rows(report: ReportDocument, lacks: Lacks) -> Iterator[tuple[str, str]]
     known = cast("MeasurementEntry", report.get("measurement", {}))
     versions = [f"pytest-rageval {report.get('package', 'unknown')}"]
     if known:
-        settings = [f"{name} {value}" for name, value in known["settings"].items()]
-        yield "Protocol", f"preset measurement: {', '.join(settings)}"
+        kept = [f"{name} {value}" for name, value in known["settings"].items()]
+        yield "Protocol", f"preset measurement: {', '.join(kept)}"
         lacks |= {f"the preset's {name}": f"this run has {value}" for name, value in known["changed"].items()}
         versions += [f"Python {known['python']}", known["platform"]]
     else:
@@ -117,11 +117,13 @@ def _run_rows(report: ReportDocument, lacks: Lacks) -> Iterator[tuple[str, str]]
         lacks["the source"] = "the working tree has changes; commit them, and run it again"
     if report.get("stopped"):
         lacks["its end"] = "the run was stopped"
-    yield "Sampling", ", ".join(f"{name} {report['settings'].get(name)}" for name in SAMPLING)
-    yield "Cost", "; ".join(usage_lines(report["llm"])) or "no request to a model"
+    settings: Mapping[str, Any] = {**report.get("settings", {})}
+    yield "Sampling", ", ".join(f"{name} {settings[name]}" for name in SAMPLING if name in settings)
+    usage = report.get("llm", {})
+    yield "Cost", "; ".join(usage_lines(usage) if usage else ()) or "no request to a model"
     if "cassette" in known:
         yield "Recorded replies", known["cassette"]
-    elif report["llm"]["requests"]:
+    elif usage.get("requests"):
         lacks["recorded replies"] = "add --rageval-cassette=FILE --rageval-record, and publish the file"
 
 
@@ -170,7 +172,9 @@ def _pool_text(questions: Sequence[Mapping[str, Any]]) -> str:
 
 def _budget_text(questions: Sequence[Mapping[str, Any]]) -> str:
     sizes = {
-        "characters": [sum(len(passage["text"]) for passage in each["retrieved"]) for each in questions],
+        "characters": [
+            sum(len(passage.get("text", "")) for passage in each["retrieved"]) for each in questions
+        ],
         "tokens, by estimate": [each["context_tokens"] for each in questions if "context_tokens" in each],
     }
     texts = [f"{fmean(of):.0f} {unit}, at most {max(of)}" for unit, of in sizes.items() if of]
@@ -178,7 +182,7 @@ def _budget_text(questions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _score_row(entry: ScoreEntry) -> Sequence[str]:
-    mean, n, unscored = entry["mean"], entry["n"], entry["unscored"]
+    mean, n, unscored = entry["mean"], entry.get("n", 0), entry.get("unscored", 0)
     undefined = f", {entry['undefined']} undefined" if entry.get("undefined") else ""
     ends = entry.get("scale", UNIT)
     values = [example["score"] for example in entry["examples"] if example["score"] is not None]
@@ -192,7 +196,7 @@ def _score_row(entry: ScoreEntry) -> Sequence[str]:
     return (
         sliced_name(entry),
         number(mean),
-        interval_text(entry),
+        "-" if mean is None else interval_text(entry),
         str(n),
         f"{unscored}{undefined}",
         bounds,

@@ -245,6 +245,23 @@ def test_what_a_run_lacks_is_named(page):
     assert "The report does not have its command." in text
 
 
+def test_a_score_that_is_an_error_is_in_the_page(page):
+    error = {
+        "spec": "recall@5",
+        "where": {},
+        "mean": None,
+        "verdict": "error",
+        "reason": "No gold.",
+        "examples": [],
+    }
+    text = page(
+        {"schema": 1, "tests": [{"nodeid": "test_a.py::test", "outcome": "error", "scores": [error]}]}
+    )
+    assert "| recall@5 | - | - | 0 | 0 | - | - |" in text
+    assert "- recall@5: No gold." in text
+    assert "- a result of test_a.py::test: it is an error" in text
+
+
 def test_unscored_questions_bound_the_mean(page):
     """Three of four are right, and a fifth is unscored: from 3/5 to 4/5."""
     text = page(REPORT)
