@@ -155,7 +155,7 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
         [
             (
                 "    answer.correct@1: corrected for the judge's errors: 0.667 [[]0.*, *[]], by 20 labels drawn at "
-                "random"
+                "random; Rogan-Gladen 1.000 [[]0.*, 1.000]"
             )
         ]
     )
@@ -164,6 +164,8 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
     expected = prediction_powered_mean([1] * 10 + [0] * 10, [1] * 12 + [0] * 8, [1] * 20)
     assert expected is not None
     assert correct["mean"] == 1
+    # The judge finds 10 of 10 right answers and 8 of 10 wrong ones.
+    assert correct["corrected"].pop("rogan_gladen")["mean"] == 1
     assert correct["corrected"] == {
         "mean": expected.value,
         "ci95": [expected.low, expected.high],
