@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.foreign_plugins import WITHOUT
+
 CONFTEST = """
 import pytest
 
@@ -55,13 +57,13 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
     pytester.makepyfile(TEST)
     pytester.makeconftest(CONFTEST.replace("CHANGE", "return ours"))
-    assert pytester.runpytest("--rageval-update-baseline").ret == 0
+    assert pytester.runpytest(*WITHOUT, "--rageval-update-baseline").ret == 0
     return pytester
 
 
 def _worse(project: pytest.Pytester, change: str) -> pytest.RunResult:
     project.makeconftest(CONFTEST.replace("CHANGE", change).replace("return good", "return worse"))
-    return project.runpytest("-q")
+    return project.runpytest(*WITHOUT, "-q")
 
 
 @pytest.mark.slow
