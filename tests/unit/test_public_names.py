@@ -17,12 +17,10 @@ INSTALLED = [
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_every_public_name_is_found(name: str) -> None:
-    """Each name in `__all__` resolves to the object of that name."""
     assert getattr(pytest_rageval, name).__name__ == name
 
 
 def test_every_public_name_has_a_home() -> None:
-    """The table of lazy names and `__all__` list the same names."""
     assert sorted(pytest_rageval._MODULE_OF) == sorted(pytest_rageval.__all__)
 
 
