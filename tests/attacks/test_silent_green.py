@@ -175,8 +175,8 @@ def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
     result = hundred.run(*quiet)
     result.assert_outcomes(passed=1)
     warning = (
-        "warning: *: answer.correct@1: 1.000 is the mean without 1 example that has no score: the judge's reply "
-        "is neither yes nor no: 'perhaps' (q7); with 0 for each of them it would be 0.990, below the minimum 1"
+        "warning: *: answer.correct@1: UNSURE: 1.000 is the mean without 1 example that has no score: the judge's "
+        "reply is neither yes nor no: 'perhaps' (q7); with 0 for each of them it would be 0.990, below the minimum 1"
     )
     result.stdout.fnmatch_lines([warning])
 

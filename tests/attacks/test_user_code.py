@@ -124,7 +124,9 @@ def test_a_bound_warns_of_what_a_judge_failed_at(project):
     result, score = _score(project)
     assert score["unscored"] == 1
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["warning: *answer.correct@1: 1.000 is the mean without 1 example*0.975*"])
+    result.stdout.fnmatch_lines(
+        ["warning: *answer.correct@1: UNSURE: 1.000 is the mean without 1 example*0.975*"]
+    )
 
 
 @pytest.mark.parametrize("part", ["comparator", "measure"])
