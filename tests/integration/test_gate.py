@@ -206,8 +206,7 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     assert (score["n"], score["baseline"]["n"]) == (8, 6)
     assert [score["baseline"][key] for key in ("left_out", "removed", "new", "edited")] == [3, 1, 1, 1]
     assert score["reason"] == (
-        "is 1.000 as before: 0 of 6 questions worse, 0 better (1 removed, 1 new, 1 edited since the "
-        "baseline)"
+        "is 1.000 as before: 0 of 6 questions worse, 0 better (1 removed, 1 new, 1 edited since the baseline)"
     )
     # Two of eight questions have no score in the baseline, and could hide a drop: a warning, also with -q.
     project.run("-q").stdout.fnmatch_lines(

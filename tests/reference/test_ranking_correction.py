@@ -94,8 +94,7 @@ def test_a_score_is_corrected_as_its_values_are() -> None:
     calibration = Calibration(HumanLabels("labels.jsonl", "yes/no", passages=labels), ())
     for measure in LABEL_MEASURES:
         by_judge, by_people = (
-            usefulness(measure, {str(n): dict(enumerate(row)) for n, row in enumerate(labels_by)}, K)  # type: ignore[misc]
-            for labels_by in (says, people)
+            [usefulness(measure, row.tolist(), K) for row in labels_by] for labels_by in (says, people)
         )
         outcomes = [
             Outcome(
@@ -109,4 +108,4 @@ def test_a_score_is_corrected_as_its_values_are() -> None:
         ]
         corrected = calibration.corrected(Score(f"relevance.{measure}@{K}", outcomes))
         expected = prediction_powered_mean(by_people[:20], by_judge[:20], by_judge[20:])
-        assert corrected == (expected, 20, 0, "")
+        assert corrected == (expected, 20, 0, "", None)
