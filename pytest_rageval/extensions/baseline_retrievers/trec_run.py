@@ -166,29 +166,27 @@ def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
 
 def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
     scores: dict[str, dict[str, float]] = {}
+    topic, documents = None, dict[str, float]()
     for number, line in read_lines(path):
         if not line.strip():
             continue
         cells = split_cells(line)
-        score = _parse_score(cells[4]) if len(cells) == COLUMNS and cells[0] and cells[2] else nan
+        try:
+            score = float(cells[4]) if len(cells) == COLUMNS and cells[0] and cells[2] else nan
+        except ValueError:
+            score = nan
         if not -SCORE_LIMIT < score < SCORE_LIMIT:
             raise InputError(
                 f"{path.name} line {number} is not a line of a run: {line.strip()[:60]!r}.\n"
                 "Write topic, Q0, document, rank, score, tag: six cells between spaces, or between tabs, which an id "
                 "or a tag with a space needs."
             )
-        documents = scores.setdefault(id_key(cells[0]), {})
+        if cells[0] != topic:  # the lines of a topic follow each other, nearly always
+            topic = cells[0]
+            documents = scores.setdefault(id_key(topic), {})
         if cells[2] in documents:
             raise InputError(
-                f"{path.name} line {number}: document {cells[2][:80]} is listed twice for topic {cells[0][:80]}."
+                f"{path.name} line {number}: document {cells[2][:80]} is listed twice for topic {topic[:80]}."
             )
         documents[cells[2]] = score
     return scores
-
-
-def _parse_score(cell: str) -> float:
-    """Return the number in a cell; NaN if it is not a number."""
-    try:
-        return float(cell)
-    except ValueError:
-        return nan
