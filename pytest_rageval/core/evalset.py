@@ -63,7 +63,7 @@ def conversation_text(history: Iterable[Message]) -> str:
     )
 
 
-STORED_AS: Final = "pytest_rageval.datatypes"  # see core.user_code
+STORED_AS: Final = "pytest_rageval.datatypes"  # see core.identity
 RETRIEVER_CONTEXT: Final = ("history", "filters", "metadata")
 """The fields of an example that a retriever can receive in addition to the question."""
 

@@ -4,13 +4,11 @@ import asyncio
 import contextlib
 import inspect
 import json
-import sys
 import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
@@ -29,6 +27,7 @@ from pytest_rageval.core.errors import (
 from pytest_rageval.core.evalset import QuestionWithHistory
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.gathering import require_loop
+from pytest_rageval.core.identity import identity_of
 from pytest_rageval.lib.foreign_values import is_async, is_data_frame, is_record, parameter_of
 
 T = TypeVar("T")
@@ -49,10 +48,6 @@ and every caller would wait for ever. Other exceptions end the test: Ctrl-C, and
 
 CACHED: Final = "__rageval_cached__"
 """The attribute that marks the functions that `cached()` returns."""
-
-STORED_AS: Final = "STORED_AS"
-"""The constant of a module of this package whose public classes have another module name in fingerprints and request
-keys, since those names never change: that name."""
 
 
 @dataclass(eq=False)
@@ -239,7 +234,7 @@ class UserCallable:
         the function changes. Else it is module and name; for a method, the class of its object and the name; for a
         partial, also the arguments.
         """
-        return _identity(self.function)
+        return identity_of(self.function)
 
 
 _RUNNING: "ContextVar[_Call | None]" = ContextVar("_RUNNING", default=None)
@@ -468,42 +463,6 @@ async def _read_async(items: AsyncIterable[Any]) -> list[Any]:
 
 def _is_async_iterable(result: Any) -> TypeGuard[AsyncIterable[Any]]:
     return isinstance(result, AsyncIterable) and not isinstance(result, Iterable)
-
-
-def _identity(function: Any) -> str:
-    owner = getattr(function, "__self__", None)
-    for fingerprint in (getattr(function, "fingerprint", None), getattr(owner, "fingerprint", None)):
-        if isinstance(fingerprint, str):
-            return fingerprint
-    if isinstance(function, partial):
-        arguments = [_stable_repr(value) for value in function.args]
-        arguments += [f"{name}={_stable_repr(value)}" for name, value in sorted(function.keywords.items())]
-        return f"{_identity(function.func)}({', '.join(arguments)})"
-    if inspect.ismethod(function):
-        # The class of the object, not of the method: two judges may inherit the method from one base class.
-        return f"{qualified_name(owner if isinstance(owner, type) else type(owner))}.{function.__name__}"
-    return qualified_name(function)
-
-
-def qualified_name(thing: Any) -> str:
-    """Return module and qualified name of a function or class; for another object those of its class.
-
-    >>> qualified_name(print), qualified_name(1)
-    ('builtins.print', 'builtins.int')
-    """
-    function_or_class = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{stored_module(function_or_class)}.{function_or_class.__qualname__}"
-
-
-def stored_module(function_or_class: Any) -> str:
-    """Return the module of a function or class, as fingerprints and request keys name it."""
-    name = str(function_or_class.__module__)
-    return getattr(sys.modules[name], STORED_AS, name) if name.startswith("pytest_rageval.") else name
-
-
-def _stable_repr(value: object) -> str:
-    """Return the repr of a value if it is the same in every process; else the name of its type."""
-    return repr(value) if isinstance(value, str | int | float | bool | None) else qualified_name(type(value))
 
 
 def is_cancelled(error: BaseException) -> bool:

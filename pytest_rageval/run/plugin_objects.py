@@ -18,7 +18,7 @@ from pytest_rageval.lib.foreign_values import as_number, as_share
 from pytest_rageval.lib.text import counted
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
-STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see core.user_code
+STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see core.identity
 
 
 class UserComparator(Protocol):

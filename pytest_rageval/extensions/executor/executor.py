@@ -29,15 +29,9 @@ from pytest_rageval.core.errors import (
     raised_in_package,
 )
 from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.core.identity import qualified_name
 from pytest_rageval.core.ranking import Retrieval
-from pytest_rageval.core.user_code import (
-    CALL_ERRORS,
-    InvalidResult,
-    RemoteResult,
-    error_result,
-    qualified_name,
-    read_to_end,
-)
+from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, RemoteResult, error_result, read_to_end
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.retrievers import FIXTURE, Retriever, failure_cause
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
