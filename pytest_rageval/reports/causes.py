@@ -192,7 +192,11 @@ def _renamed(outcome: Outcome) -> tuple[str, str] | None:
     ids = (
         {}
         if ranking is None
-        else {" ".join(each.text.split()): each.id for each in ranking if each.id is not None}
+        else {
+            " ".join(each.text.split()): each.id
+            for each in ranking
+            if each.id is not None and each.text.strip()
+        }
     )
     for gold in outcome.example.relevant:
         name = ids.get(" ".join((gold.text or "").split()))

@@ -158,6 +158,16 @@ def test_renamed_ids_are_found_by_their_texts() -> None:
     )
 
 
+def test_passages_without_text_are_not_renamed_gold() -> None:
+    evidence = Evidence(Ranking.of("q", [Document(" ", "other")], 1))
+    outcomes = [
+        Outcome(Example(f"q{n}", "?", gold=(Gold(f"g{n}"),)), 0.0, evidence=evidence) for n in range(N)
+    ]
+    score = Score("recall@1", outcomes)
+    text = cause_text([(score, beyond_bound(score, 0.5, below=True))])
+    assert text.startswith(f"{N} of {N} lost: their gold is not in the top 1 now")
+
+
 def test_a_tag_that_all_lost_questions_share_is_named() -> None:
     assert _cause(_other(8), tags=lambda n: {"topic": "a" if n < 8 else "b"}).endswith("; all topic=a")
     assert "topic" not in _cause(_other(8), tags=lambda n: {"topic": "a" if n < 7 else "b"})
