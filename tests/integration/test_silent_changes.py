@@ -36,9 +36,7 @@ import pytest
 @pytest.mark.rageval_threshold("recall@5", max_drop=0.02, policy="snapshot")
 def test_it(): pass
 """
-TEXTS = (
-    "the texts of 100% of the retrieved passages changed under the same ids ({} → {} characters on average)."
-)
+TEXTS = "the texts of 100% of the retrieved passages changed under the same ids ({})."
 ORDER = "the first gold passage fell in 12 of 12 questions, from rank 1.0 to {} on average, and no score of the test"
 OTHERS = "{}% of the first 5 passages are others than in the baseline, where no score changed"
 FEWER = "fewer than 5 different passages were found in 12 of 12 searches, and in 0 in the baseline."
@@ -75,9 +73,18 @@ def _worse(project: pytest.Pytester, change: str) -> pytest.RunResult:
         ("return [*ours[:3], *theirs][:k]", OTHERS.format(40)),
         ("return ours[:2]", FEWER),
         ("return ours[:1] * k", FEWER),
-        ("return [{**each, 'text': each['text'][:100]} for each in ours]", TEXTS.format(204, 100)),
-        ("return [{**each, 'text': ''} for each in ours]", TEXTS.format(204, 0)),
-        ("return [{**each, 'text': 'of another tenant'} for each in ours]", TEXTS.format(204, 17)),
+        (
+            "return [{**each, 'text': each['text'][:100]} for each in ours]",
+            TEXTS.format("204 → 100 characters on average, most of all ours-10: 207 → 100"),
+        ),
+        (
+            "return [{**each, 'text': ''} for each in ours]",
+            TEXTS.format("204 → 0 characters on average, most of all ours-10: 207 → 0"),
+        ),
+        (
+            "return [{**each, 'text': 'of another tenant'} for each in ours]",
+            TEXTS.format("204 → 17 characters on average, most of all ours-10: 207 → 17"),
+        ),
         ("return [ours[0], *({'id': f'new-{n}-{m}', 'text': ''} for m in range(4))]", OTHERS.format(80)),
     ],
 )
@@ -114,3 +121,84 @@ def test_a_failure_says_it_itself(project: pytest.Pytester) -> None:
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*every search returned nothing*"])
     result.stdout.no_fnmatch_line("*fewer than 5 different*")
+
+
+INDEX = """
+import pytest
+
+PLACES = range(SIZE)
+
+def distance(question, place):
+    return abs(int(question.rstrip("?")) - place + 0.6)
+
+def good(question, k):
+    return [{"id": f"d{place}"} for place in sorted(PLACES, key=lambda place: distance(question, place))[:k]]
+
+def reranked(question, k):
+    gold = question.rstrip("?")
+    found = good(question, 3 * k)
+    return sorted(found, key=lambda each: (each["id"] != f"d{gold}", int(each["id"][1:]) * 7 % 11))[:k]
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return good
+"""
+GONE = (
+    "{} of {} passages that the baseline's searches found are found by none now: is the index complete? "
+    "If it is meant, write a new baseline"
+)
+
+
+def _indexed(pytester: pytest.Pytester, size: int, threshold: str) -> str:
+    """Write the baseline of an index in which a passage is nearer to each question than the gold one."""
+    names = range(0, size, size // 20)
+    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in names]
+    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    pytester.makepyfile(TEST.replace('"recall@5", max_drop=0.02, policy="snapshot"', threshold))
+    conftest = INDEX.replace("SIZE", f"{size}")
+    pytester.makeconftest(conftest)
+    assert pytester.runpytest(*WITHOUT, "--rageval-update-baseline").ret == 0
+    return conftest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["ndcg@5", "recall@5"])
+@pytest.mark.parametrize(
+    ("kept", "gone"),
+    [
+        ("place % 2 == 0 or place < 16", 12),  # no gold among those that are gone: ndcg rises
+        ("place % 2 == 0", 20),
+        ("place % 4 != 3 and place != 20", 11),  # a gold one too: the score falls, and passes
+        ("place != 21", 0),
+    ],
+)
+def test_passages_that_no_search_finds_any_more_are_a_warning(
+    pytester: pytest.Pytester, metric: str, kept: str, gone: int
+) -> None:
+    conftest = _indexed(pytester, 40, f'"{metric}", max_drop=0.1')
+    pytester.makeconftest(conftest.replace("range(40)", f"[place for place in range(40) if {kept}]"))
+    result = pytester.runpytest(*WITHOUT, "-q")
+    assert result.ret == 0
+    shown = [line for line in result.outlines if line.startswith("warning: ") and "passages" in line]
+    assert [line.partition("test_it: ")[2] for line in shown] == ([GONE.format(gone, 40)] if gone else [])
+
+
+@pytest.mark.slow
+def test_a_failure_says_what_is_gone_itself(pytester: pytest.Pytester) -> None:
+    conftest = _indexed(pytester, 40, '"recall@5", max_drop=0.1')
+    pytester.makeconftest(conftest.replace("range(40)", "range(20)"))
+    result = pytester.runpytest(*WITHOUT, "-q")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["Likely cause: 10 of 10 lost: their gold is not in the top 5 now*"])
+    result.stdout.no_fnmatch_line("*is the index complete*")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [40, 2000])
+def test_a_better_order_is_no_loss(pytester: pytest.Pytester, size: int) -> None:
+    """In a large index no other question finds the passages that a reranker drops."""
+    conftest = _indexed(pytester, size, '"ndcg@5", max_drop=0.1')
+    pytester.makeconftest(conftest.replace("return good\n", "return reranked\n"))
+    result = pytester.runpytest(*WITHOUT, "-q")
+    assert result.ret == 0
+    assert not [line for line in result.outlines if line.startswith("warning: ") and "passages" in line]

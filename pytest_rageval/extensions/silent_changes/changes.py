@@ -21,6 +21,9 @@ from pytest_rageval.run.base import TestRecord
 NOTABLE: Final = 0.2
 """The share of the passages, or of the questions, from which on a change is said."""
 
+MIN_GONE: Final = 5
+"""The number of passages from which on it is said that they are gone."""
+
 MAX_QUESTIONS: Final = 2000  # that are looked at: no more are needed to see such a share
 SAMPLE: Final = 100  # passages in the baseline
 DIGITS: Final = 8  # of a digest
@@ -58,24 +61,32 @@ def sample(texts: Texts) -> list[list[object]]:
 def change_of_texts(before: Sequence[tuple[str, str, int]], now: Texts) -> str:
     """Return that the texts of the sampled passages changed; empty if those of few did."""
     try:
-        same = [(old, int(length), *now[name]) for name, old, length in before if name in now]
+        same = [(name, old, int(length), *now[name]) for name, old, length in before if name in now]
     except (TypeError, ValueError):
         return "the passages in the baseline, with the lengths of their texts, cannot be read: write a new baseline"
-    changed = [(then, length) for old, then, new, length in same if new != old]
+    changed = [(name, then, length) for name, old, then, new, length in same if new != old]
     if not changed or len(changed) < NOTABLE * len(same):
         return ""
-    then, length = (fmean(column) for column in zip(*changed, strict=True))
+    then, length = (fmean(column) for column in zip(*((then, now) for _, then, now in changed), strict=True))
+    # The largest change tells a few other characters from a text that was lost; of two, the loss.
+    most, was, is_now = max(changed, key=lambda each: (abs(each[1] - each[2]), each[1] - each[2]))
+    characters = (
+        f"{then:.0f} characters on average, each as many as before"
+        if was == is_now
+        else f"{then:.0f} → {length:.0f} characters on average, most of all {most:.60}: {was} → {is_now}"
+    )
     names = "beginnings" if all(name.startswith('"') for name, *_ in before) else "ids"
     return (
         f"the texts of {len(changed) / len(same):.0%} of the retrieved passages changed under the same {names} "
-        f"({then:.0f} → {length:.0f} characters on average). Scores by id do not show it. {MEANT}"
+        f"({characters}). Scores by id do not show it. {MEANT}"
     )
 
 
 def changes_of_rankings(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield what changed in the rankings, of the deepest of the scores that are compared."""
     pairs = max(
-        map(_ranked, comparisons), key=lambda each: max((ranking.k for _, ranking in each), default=0)
+        map(_ranked, comparisons),
+        key=lambda each: (max((ranking.k for _, ranking in each), default=0), len(each)),
     )
     if not pairs:
         return
@@ -98,8 +109,13 @@ def changes_of_rankings(comparisons: Sequence[Comparison]) -> Iterator[str]:
         if not any(each.get(pair.outcome.example.id) for each in drops)
     ]
     yield from _change_of_order([pair for pair, _ in unseen], n, k)
+    gone = _gone([(pair.old_ranking or (), ranking.labels) for pair, ranking in pairs])
+    if gone:
+        yield (
+            f"{gone} passages that the baseline's searches found are found by none now: is the index complete? {MEANT}"
+        )
     # Where a score rose, other passages are what was wanted.
-    if unseen and all(comparison.drop >= 0 for comparison in comparisons):
+    elif unseen and all(comparison.drop >= 0 for comparison in comparisons):
         new = fmean(
             len({*ranking.labels}.difference(pair.old_ranking or ())) / max(len(ranking), 1)
             for pair, ranking in unseen
@@ -116,6 +132,26 @@ def _ranked(comparison: Comparison) -> list[tuple[ExamplePair, Ranking]]:
     return [
         (pair, ranking) for pair, ranking in pairs if pair.old_ranking is not None and ranking is not None
     ]
+
+
+def _gone(searches: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
+    """Return how many passages are gone from the index, as "14 of 40"; empty if few are, or others outrank them.
+
+    Another order drops passages too, and in a large index no other search finds them. It moves the others. Where
+    passages are gone, those behind them move up, and new ones come last.
+    """
+    found = {label for _, labels in searches for label in labels}
+    before = {label for old, _ in searches for label in old}
+    gone = before - found
+    if len(gone) < max(NOTABLE * len(before), MIN_GONE):
+        return ""
+    moved_up = []
+    for old, now in searches:
+        kept = [label for label in old if label in found]
+        # Nothing is told by a ranking that lost its end, or that keeps one passage, which a better order puts first.
+        if len(kept) > 1 and kept != [*old[: len(kept)]]:
+            moved_up.append({*kept} <= {*now[: len(kept)]})
+    return f"{len(gone)} of {len(before)}" if sum(moved_up) > len(moved_up) / 2 else ""
 
 
 def _change_of_order(unseen: Sequence[ExamplePair], n: int, k: int) -> Iterator[str]:

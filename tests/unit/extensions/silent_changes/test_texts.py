@@ -38,13 +38,28 @@ def test_a_share_of_changed_texts_is_said(changed: int, shown: str) -> None:
     before = [(f"d{n}", "old", 760) for n in range(10)]
     now = {name: ("new" if n < changed else "old", 190) for n, (name, *_) in enumerate(before)}
     text = change_of_texts([*before, ("gone", "old", 1)], now)
-    assert (shown in text, "(760 → 190 characters on average)" in text) == (True, bool(shown))
+    said = "(760 → 190 characters on average, most of all d0: 760 → 190)"
+    assert (shown in text, said in text) == (True, bool(shown))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ([760, 762, 757], "(760 → 760 characters on average, most of all d2: 760 → 757)"),
+        ([760, 1520, 0], "(760 → 760 characters on average, most of all d2: 760 → 0)"),
+        ([760, 760, 760], "(760 characters on average, each as many as before)"),
+    ],
+)
+def test_a_small_change_reads_otherwise_than_a_lost_text(lengths: list[int], said: str) -> None:
+    before = [(f"d{n}", "old", 760) for n in range(len(lengths))]
+    now = {f"d{n}": ("new", length) for n, length in enumerate(lengths)}
+    assert said in change_of_texts(before, now)
 
 
 def test_texts_without_ids_are_known_by_their_beginnings() -> None:
     whole, cut = (_record([Document(f"{'word ' * 20}{end}")]) for end in ("and more", ""))
     before = [(str(name), str(old), int(str(length))) for name, old, length in sample(texts_of(whole))]
     assert (
-        "of 100% of the retrieved passages changed under the same beginnings (108 → 99 characters"
+        "of 100% of the retrieved passages changed under the same beginnings (108 → 99 characters on average"
         in change_of_texts(before, texts_of(cut))
     )
