@@ -117,7 +117,7 @@ BY_A_SEARCH = f"{UNASKED} (for q0).*"
             "without_k",
             "query, k",
             EACH,
-            f"{UNASKED}.*",
+            f"{UNASKED}. Scores look only at the first 1 document, so recall@1 may not show it. If it is meant, *",
         ),
     ],
 )

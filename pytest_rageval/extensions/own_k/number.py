@@ -10,6 +10,8 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 from pytest_rageval.core.errors import QueryError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.spec import Spec
+from pytest_rageval.lib.text import counted
 from pytest_rageval.retrievers import Retriever
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.session import Session
@@ -18,8 +20,8 @@ from pytest_rageval.run.test import TestRun
 REMEDY: Final = "If it is meant, write a new baseline"
 ASKED: Final = (
     "No score shows it, as each asks for as many as its cut-off (@k). Set it back; or if it is meant, write a new "
-    "baseline. To have scores show it, write the baseline with k=own on the commit to compare with: pytest --rageval "
-    "k=own --rageval-update-baseline; and use k=own in each run"
+    "baseline. To have scores show it, set rageval_k = own in the ini file and write the baseline on the commit to "
+    "compare with"
 )
 SHIPPED: Final = f"The scores measure that (k=own). {REMEDY}"
 
@@ -97,7 +99,12 @@ def change_text(test: JudgedTest, before: int, *, is_measured: bool) -> str:
         now = "no fixed number" if declared is None else str(declared)
         return f"the retriever was configured to return {before} documents in the baseline, and {now} now. {remedy}"
     place = f" (for {question})" if question else ""
+    if not question:
+        specs = [Spec.parse(result.threshold.spec) for result in test.judged if result.comparison]
+        deepest = max(specs, key=lambda spec: spec.k or 0)
+        seen = f"Scores look only at the first {counted(deepest.k or 0, 'document')}, so {deepest} may not show it. "
+        remedy = f"{seen if deepest.k else ''}{REMEDY}"
     return (
         f"the retriever returned {before} documents in the baseline where nobody asks for a number, and {number} "
-        f"now{place}. {remedy if question else f'Scores see the first @k alone. {REMEDY}'}"
+        f"now{place}. {remedy}"
     )
