@@ -6,7 +6,7 @@ It is computed once, for the entry of the test, from which every report shows it
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
@@ -27,8 +27,9 @@ MIN_REMOVED: Final = 3
 
 SAME_ORDER_SHARE: Final = 0.8  # of those searches, with the other passages in their order
 
-MAX_LISTED_GOLD: Final = 3
+MAX_LISTED: Final = 3
 
+T = TypeVar("T")
 
 Loss = tuple[Outcome, ExamplePair | None]
 
@@ -54,12 +55,23 @@ def changed_prompts_text(rankings: Sequence[tuple[Sequence[str], Sequence[str]]]
     )
 
 
-def likely_cause(failed: Sequence[ThresholdResult]) -> str:
-    return cause_text([(result.score, explain(result)) for result in failed if result.score is not None])
+class _Cause(NamedTuple):
+    """A cause; `is_sure` if the rankings show it whether or not the loss is chance."""
+
+    text: str
+    is_sure: bool = False
 
 
-def cause_text(explained: Sequence[tuple[Score, Explanation | None]]) -> str:
-    """Return the likely cause of the losses of a test's scores; empty if nothing stands out."""
+def likely_cause(results: Sequence[ThresholdResult], *, sure: bool = False) -> str:
+    explained = [(result.score, explain(result)) for result in results if result.score is not None]
+    return cause_text(explained, sure=sure)
+
+
+def cause_text(explained: Sequence[tuple[Score, Explanation | None]], *, sure: bool = False) -> str:
+    """Return the likely cause of the losses of a test's scores; empty if nothing stands out.
+
+    `sure`: only what is no chance, for losses that may be.
+    """
     # The rankings do not say why a time, a cost or a number of calls is too large; what the questions share may.
     low = [(score, each) for score, each in explained if each is None or each.why != "above"]
     lost_below = {outcome.example.id for _, each in low if each for outcome, _ in each.losses}
@@ -81,7 +93,10 @@ def cause_text(explained: Sequence[tuple[Score, Explanation | None]]) -> str:
         if not any(map(len, _rankings(deepest.outcomes))):
             return "every search returned nothing: is the index built?"
         found = [loss for name, loss in losses.items() if name in lost_below]
-        texts = [*_ranking_causes(deepest, comparison, found)]
+        causes = _ranking_causes(deepest, comparison, found)
+        texts = [cause.text for cause in causes if cause.is_sure or not sure]
+    if sure:
+        return "; ".join(texts)
     counts = (
         {}
         if deepest is None
@@ -100,35 +115,80 @@ def _cut_off(outcomes: Sequence[Outcome]) -> int:
     return max((ranking.k for ranking in _rankings(outcomes)), default=0)
 
 
-def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequence[Loss]) -> Iterator[str]:
+def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequence[Loss]) -> Iterator[_Cause]:
     rankings = _rankings(score.outcomes)
     pairs = [] if comparison is None else [*comparison.pairs]
     old = [pair.old_ranking for pair in pairs if pair.old_ranking is not None]
     smaller = _smaller_number(rankings, old)
-    k, short = _cut_off(score.outcomes), sum(ranking.missing > 0 for ranking in rankings)
-    was_short = sum(len(labels) < k for labels in old)
-    if smaller is not None:
-        yield "the retriever now returns {}, {} before".format(*smaller)
-    elif short > was_short:
-        before = f", {was_short} before" if old else ""
-        yield f"fewer than {k} returned in {short} of {len(rankings)} searches{before}: a threshold or a filter"
+    yield from _short_causes(score.outcomes, old, smaller)
     now = {label for ranking in rankings for label in ranking.labels}
     new = len(now.difference(*old)) / len(now)
     is_rebuilt = bool(old) and new >= NEW_SHARE
     if is_rebuilt:
-        yield f"{new:.0%} of the retrieved ids are new to the baseline: the index was rebuilt"
+        yield _Cause(f"{new:.0%} of the retrieved ids are new to the baseline: the index was rebuilt")
     renamed = [name for outcome, _ in losses if (name := _renamed(outcome)) is not None]
     if renamed:
         gold, retrieved = renamed[0]
-        yield f"{len(renamed)} lost: ids renamed: gold {gold!r:.60} has the text of {retrieved!r:.60}"
+        yield _Cause(f"{len(renamed)} lost: ids renamed: gold {gold!r:.60} has the text of {retrieved!r:.60}")
     removed = [] if smaller or is_rebuilt or renamed else _removed(losses, pairs, now)
     if removed:
         questions = sum(not set(removed).isdisjoint(labels) for labels in old)
-        names = join_first([f"{label:.60}" for label in removed], MAX_LISTED_GOLD)
+        names = join_first([f"{label:.60}" for label in removed], MAX_LISTED)
         what = f"gold {names}" if len(removed) == 1 else f"{len(removed)} gold passages ({names})"
-        yield f"{what}: retrieved for {questions} questions before, for none now: removed from the index?"
+        then = f"retrieved for {questions} questions before, for none now"
+        yield _Cause(f"{what}: {then}: removed from the index, or filtered out?", is_sure=True)
+    if shared := _shared_metadata(rankings, losses):
+        yield _Cause(f"all that is found now has {shared}")
     returned = None if smaller is None else smaller[0]
-    yield from _rank_causes(losses, known={*removed}, renamed=len(renamed), returned=returned)
+    yield from map(_Cause, _rank_causes(losses, known={*removed}, renamed=len(renamed), returned=returned))
+
+
+def _short_causes(
+    outcomes: Sequence[Outcome], old: Sequence[Sequence[str]], smaller: tuple[int, str] | None
+) -> Iterator[_Cause]:
+    """Yield why more rankings are shorter than k than in the baseline: repeats, none at all, another k, or the rest."""
+    rankings, k = _rankings(outcomes), _cut_off(outcomes)
+    was_empty = sum(not labels for labels in old)
+    was_short = sum(len(labels) < k for labels in old) - was_empty
+    # A baseline does not have the number of repeats: what was short may have had them.
+    repeats = [ranking for ranking in rankings if ranking.missing and ranking.duplicates]
+    least = was_short + 1 if smaller is None else len(rankings)
+    repeats = repeats if len(repeats) >= least else []
+    empty = [
+        outcome.example.id
+        for outcome in outcomes
+        if outcome.evidence.ranking is not None and not outcome.evidence.ranking
+    ]
+    rest = sum(ranking.missing > 0 for ranking in rankings) - len(repeats) - len(empty)
+    if repeats:
+        repeated = _range([ranking.duplicates for ranking in repeats])
+        number = _range([len(ranking) + ranking.duplicates for ranking in repeats])
+        which = (
+            f"{repeated} of the {number} documents are repeats in {len(repeats)} of {len(rankings)} searches"
+        )
+        yield _Cause(f"{which}: duplicates in the index?", is_sure=True)
+    elif smaller is not None:
+        yield _Cause("the retriever now returns {}, {} before".format(*smaller), is_sure=True)
+    if len(empty) > was_empty:
+        names, before = join_first(empty, MAX_LISTED), f", {was_empty} before" if old else ""
+        which = f"nothing returned in {len(empty)} of {len(rankings)} searches ({names}){before}"
+        yield _Cause(f"{which}: a caught exception, or a filter?", is_sure=True)
+    if smaller is None and rest > was_short:
+        before = f", {was_short} before" if old else ""
+        which = f"fewer than {k} returned in {rest} of {len(rankings)} searches{before}"
+        yield _Cause(f"{which}: a threshold or a filter")
+
+
+def _shared_metadata(rankings: Sequence[Ranking], losses: Sequence[Loss]) -> str:
+    """Return the metadata "topic=stay" if all documents share it and lost questions have another value of this tag."""
+    if sum(len(ranking) > 0 for ranking in rankings) < MIN_SAME_TAG:
+        return ""
+    lost = [outcome.example.tags for outcome, _ in losses]
+    for key in dict.fromkeys(key for tags in lost for key in tags):
+        value = _only({str(document.metadata.get(key, "")) for ranking in rankings for document in ranking})
+        if value and any(value not in str(tags.get(key, value)) for tags in lost):
+            return f"{key}={value:.60}"
+    return ""
 
 
 def _removed(losses: Sequence[Loss], pairs: Sequence[ExamplePair], now: Collection[str]) -> list[str]:
@@ -158,8 +218,13 @@ def _smaller_number(rankings: Sequence[Ranking], old: Sequence[Sequence[str]]) -
     return now, f"{then}" if then < rankings[0].k else f"{then} or more"
 
 
-def _only(numbers: set[int]) -> int | None:
-    return next(iter(numbers)) if len(numbers) == 1 else None
+def _only(values: set[T]) -> T | None:
+    return next(iter(values)) if len(values) == 1 else None
+
+
+def _range(numbers: Collection[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}–{high}" if low < high else f"{low}"
 
 
 def _rank_causes(
@@ -179,10 +244,7 @@ def _rank_causes(
         yield f"{len(gone)} of {len(losses)} lost: their gold is not in the top {k} now"
     moved = [(then, now) for then, now in ranks if then is not None and now is not None and now > then]
     if moved:
-        then, now = (
-            f"{low}–{high}" if (low := min(n)) < (high := max(n)) else f"{low}"
-            for n in zip(*moved, strict=True)
-        )
+        then, now = map(_range, zip(*moved, strict=True))
         yield f"{len(moved)} lost: gold fell from rank {then} to {now}: another order"
 
 

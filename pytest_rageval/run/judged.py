@@ -364,6 +364,9 @@ class JudgedTest:
             warnings += entry.get("warnings", ())
             notes += entry.get("notes", ())
             results |= entry
+        unsure = [result for result in self.judged if result.verdict.status == "inconclusive"]
+        if unsure and not self._failed_results and (cause := likely_cause(unsure, sure=True)):
+            warnings.append(f"likely cause: {cause}")
         # The scores of an evaluation that stopped early have no complete runs.
         requests = [result.threshold.request for result in self.judged]
         for request in dict.fromkeys([*requests, *(request for request, _ in self.record.runs)]):

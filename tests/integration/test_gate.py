@@ -122,6 +122,21 @@ def test_a_drop_that_may_be_noise_passes_with_a_warning(project):
         result.stdout.fnmatch_lines([warning])
 
 
+def test_a_cause_that_is_sure_is_said_of_a_drop_that_may_be_noise(project):
+    project.evalset(12)
+    project.test(RECALL)
+    project.run(UPDATE)
+    project.change('split("item-")[1]', 'replace("item-2?", "").split("item-")[-1]')
+    project.change("    ranked =", "    if not wanted.isdigit(): return []\n    ranked =")
+    result = project.run("--rageval-report=report.md")
+    result.assert_outcomes(passed=1)
+    cause = (
+        "likely cause: nothing returned in 1 of 12 searches (q2), 0 before: a caught exception, or a filter?"
+    )
+    result.stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {cause}"])
+    assert cause in (project.path / "report.md").read_text(encoding="utf-8")
+
+
 def test_a_strict_threshold_fails_until_a_drop_is_excluded(project):
     """With five unchanged questions the policy "release" refuses a threshold of 0.02 and passes one of 0.5."""
     project.evalset(5)

@@ -8,8 +8,8 @@ from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.gate.comparison import BaselineScore
-from pytest_rageval.gate.verdict import BaselineLookup
-from pytest_rageval.reports.causes import cause_text
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdResult
+from pytest_rageval.reports.causes import cause_text, likely_cause
 from pytest_rageval.reports.questions import beyond_bound, explain
 from tests.unit.gate.scored import rule_on, threshold_of
 
@@ -26,10 +26,10 @@ def _before(outcomes: list[Outcome]) -> BaselineScore:
     return BaselineScore(examples, {}, ranked)
 
 
-def _cause(now: list[list[str]], k: int = 3, **example: Any) -> str:
+def _result(now: list[list[str]], k: int = 3, metadata: Any = None, **example: Any) -> ThresholdResult:
     outcomes = []
     for n, labels in enumerate(now):
-        documents = [Document(f"text of {label}", label) for label in labels]
+        documents = [Document(f"text of {label}", label, metadata=metadata or {}) for label in labels]
         fields = {"gold": (Gold(f"g{n}", f"text of g{n}"),), **example}
         if "tags" in fields:
             fields["tags"] = fields["tags"](n)
@@ -37,9 +37,14 @@ def _cause(now: list[list[str]], k: int = 3, **example: Any) -> str:
         value = 1.0 / (labels.index(f"g{n}") + 1) if f"g{n}" in labels else 0.0
         outcomes.append(Outcome(Example(f"q{n}", "?", **fields), value, evidence=evidence))
     score, before = Score("mrr@3", outcomes), _before(outcomes)
-    result = rule_on(score, threshold_of("mrr@3", max_drop=0.01), BaselineLookup({}, before), alpha=0.05)
+    return rule_on(score, threshold_of("mrr@3", max_drop=0.01), BaselineLookup({}, before), alpha=0.05)
+
+
+def _cause(now: list[list[str]], k: int = 3, **fields: Any) -> str:
+    result = _result(now, k, **fields)
     assert result.verdict.status == "fail"
-    return cause_text([(score, explain(result))])
+    assert result.score is not None
+    return cause_text([(result.score, explain(result))])
 
 
 def _other(lost: int) -> list[list[str]]:
@@ -92,15 +97,103 @@ def test_another_number_of_results_is_no_filter(now: list[list[str]], k: int, ca
     assert _cause(now, k).partition(";")[0] == cause
 
 
+REPEATED = [[f"a{n}", f"a{n}", f"a{n}"] for n in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("now", "cause"),
+    [
+        (REPEATED, "2 of the 3 documents are repeats in 12 of 12 searches: duplicates in the index?"),
+        (
+            [[f"a{n}", *[f"b{n}"] * (n % 2 + 1), f"b{n}"] for n in range(N)],
+            "1–2 of the 3–4 documents are repeats in 12 of 12 searches: duplicates in the index?",
+        ),
+        (
+            [[], *REPEATED[1:9], *OLD[9:]],
+            (
+                "2 of the 3 documents are repeats in 8 of 12 searches: duplicates in the index?; "
+                "nothing returned in 1 of 12 searches (q0), 0 before: a caught exception, or a filter?"
+            ),
+        ),
+        (
+            [[]] * 8 + OLD[8:],
+            "nothing returned in 8 of 12 searches (q0, q1, q2, …), 0 before: a caught exception, or a filter?",
+        ),
+        (
+            [[]] * 7 + CUT[7:9] + OLD[9:],
+            (
+                "nothing returned in 7 of 12 searches (q0, q1, q2, …), 0 before: a caught exception, or a filter?; "
+                "fewer than 3 returned in 2 of 12 searches, 0 before: a threshold or a filter"
+            ),
+        ),
+    ],
+)
+def test_repeats_and_empty_rankings_are_told_from_a_threshold(now: list[list[str]], cause: str) -> None:
+    text = _cause(now)
+    assert text.startswith(cause)
+    assert text.count("fewer than 3") == cause.count("fewer than 3")
+
+
+def test_rankings_that_were_as_short_before_are_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of one document have its id, before as now; and questions without any passage found none before."""
+    monkeypatch.setitem(globals(), "OLD", [[], *[[f"g{n}"] for n in range(1, N)]])
+    text = _cause([[], *REPEATED[1:]])
+    assert "100% of the retrieved ids are new" in text
+    assert not any(word in text for word in ("repeats", "returned", "fewer"))
+
+
+def test_a_filter_is_seen_in_the_metadata() -> None:
+    """All documents have the value of a tag, and lost questions have another."""
+    tags = {"topic": "travel", "lang": "en"}
+    for topic in ("stay", "travel"):
+        cause = _cause(_other(8), metadata={"topic": topic, "lang": "en", "page": 1}, tags=lambda _: tags)
+        assert cause.startswith(
+            "all that is found now has topic=stay; " if topic == "stay" else "8 of 8 lost"
+        )
+
+
+@pytest.mark.parametrize(
+    ("now", "causes"),
+    [
+        (
+            [[], *OLD[1:]],
+            "nothing returned in 1 of 12 searches (q0), 0 before: a caught exception, or a filter?",
+        ),
+        (
+            [["a0", "a0", "b0"], *OLD[1:]],
+            "1 of the 3 documents are repeats in 1 of 12 searches: duplicates in the index?",
+        ),
+        ([["a0", "b0"], *OLD[1:]], ""),
+        (_other(1), ""),
+    ],
+)
+def test_what_is_sure_is_said_of_an_inconclusive_verdict(now: list[list[str]], causes: str) -> None:
+    """A threshold or another order may be chance where a test is not sure that anything is lost."""
+    result = _result(now)
+    assert result.verdict.status == "inconclusive"
+    assert likely_cause([result], sure=True) == causes
+
+
 @pytest.mark.parametrize(
     ("shared", "lost", "cause"),
     [
-        ("h" * 9, 9, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
-        ("h" * 9, 12, "gold h: retrieved for 9 questions before, for none now: removed from the index?"),
+        (
+            "h" * 9,
+            9,
+            "gold h: retrieved for 9 questions before, for none now: removed from the index, or filtered out?",
+        ),
+        (
+            "h" * 9,
+            12,
+            "gold h: retrieved for 9 questions before, for none now: removed from the index, or filtered out?",
+        ),
         (
             "hi" * 4,
             9,
-            "2 gold passages (h, i): retrieved for 8 questions before, for none now: removed from the index?",
+            (
+                "2 gold passages (h, i): retrieved for 8 questions before, for none now: "
+                "removed from the index, or filtered out?"
+            ),
         ),
         ("h" * 9, 7, ""),
         ("h" * 2, 9, ""),
@@ -174,7 +267,7 @@ def test_a_tag_that_all_lost_questions_share_is_named() -> None:
     assert "topic" not in _cause(_other(8), tags=lambda _: {"topic": "a"})
 
 
-def test_rankings_do_not_explain_what_is_too_large():
+def test_rankings_do_not_explain_what_is_too_large() -> None:
     evidence = Evidence(Ranking.of("q", [Document("text of other", "other")], 1))
     gold = (Gold("g", "text of g"),)
     score = Score("latency.p95", [Outcome(Example("q", "?", gold=gold), 2.5, evidence=evidence)])
