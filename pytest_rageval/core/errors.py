@@ -39,9 +39,11 @@ class RagevalError(_PrintableMessage):
     """Base class of all errors that end a test. The message is written for the user.
 
     Errors of several examples with the same `reason` count as one error; if it is empty, the message is compared.
+    `examples` has the ids of the examples whose errors of this class it combines.
     """
 
     reason: str = ""
+    examples: tuple[str, ...] = ()
 
 
 class InputError(RagevalError):

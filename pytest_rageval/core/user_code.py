@@ -270,6 +270,12 @@ def mark_unanswered(loop: BackgroundEventLoop, error: RagevalError, request: str
     return True
 
 
+def lacks_reply() -> bool:
+    """Return whether a reply to the running call is missing in a replay, so that its result will not be used."""
+    call = _RUNNING.get()
+    return call is not None and isinstance(call.unanswered, MissingReplyError)
+
+
 def take_missing_reply() -> MissingReplyError | None:
     """Return, and forget, that a reply to the running call is missing in a replay; None if none is."""
     call = _RUNNING.get()

@@ -10,6 +10,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, Final, Self, TypedDict, TypeVar, cast
 
 from pytest_rageval.core.errors import Unscored
@@ -331,6 +332,7 @@ FIRST_RUN_LOCAL_SAMPLE: Final = 10**9  # requests with a sample number from here
 RUN_FIELD: Final = "run"  # the field of a stored summary with the run that sent the request
 HASH_DIGITS: Final = 12
 MAX_SHOWN_LENGTH: Final = 60  # characters of JSON; longer parameters are hashed
+MIN_SAME_WORDS: Final = 0.5  # of the words of two prompts; with fewer in common, they are different prompts
 
 ALWAYS_HASHED: Final = {"extra_body", "metadata", "user", "safety_identifier"}
 """Parameters that are always hashed, because they may contain keys or names."""
@@ -409,9 +411,35 @@ def find_nearest(request: RequestSummary, recorded: Iterable[RequestSummary]) ->
     return best if best is not None and nearness(best) > 0 else None
 
 
+def words_of(summary: RequestSummary) -> frozenset[str]:
+    """Return the words of the prompt; none if the record has only its hashes."""
+    return frozenset(word for text in _texts(summary).values() for word in text.split())
+
+
+def find_nearest_by_words(
+    request: RequestSummary, recorded: Sequence[tuple[frozenset[str], RequestSummary]]
+) -> RequestSummary | None:
+    """Return the recorded summary with the most words in common, and then values; None if none is similar.
+
+    None too if the parts are no messages: parts such as the question tell more than words do.
+    """
+    if not _texts(request).keys() >= request["parts"].keys():
+        return None
+    wanted, fields = words_of(request), _flatten(request)
+
+    def nearness(entry: tuple[frozenset[str], RequestSummary]) -> tuple[float, int]:
+        words, values = entry[0], _flatten(entry[1])
+        share = len(wanted & words) / len(wanted | words) if words else 0.0
+        return share, sum(values.get(path) == value for path, value in fields.items())
+
+    best = max(recorded, key=nearness, default=None)
+    return best[1] if best is not None and nearness(best)[0] >= MIN_SAME_WORDS else None
+
+
 def describe_differences(request: RequestSummary, recorded: RequestSummary) -> list[str]:
     """Return how a request differs from a recorded one: "model: m1, now m2", "passage 2 (new)"; may be empty."""
     before, now = _flatten(recorded), _flatten(request)
+    old_texts, new_texts = _texts(recorded), _texts(request)
     changes = []
     for path in now | before:
         old, new = before.get(path), now.get(path)
@@ -419,6 +447,8 @@ def describe_differences(request: RequestSummary, recorded: RequestSummary) -> l
             continue
         if path[0] == "parts":
             change = "gone" if new is None else "new" if old is None else "other text"
+            if path[-1] in old_texts and path[-1] in new_texts:
+                change = _changed_words(old_texts[path[-1]], new_texts[path[-1]]) or change
             changes.append(f"{path[-1]} ({change})")
         else:
             old, new = ("not given" if value is None else value for value in (old, new))
@@ -430,9 +460,35 @@ def _parts(request: Request) -> Mapping[str, str]:
     if request.parts:
         return request.parts
     return {
-        f"message {n} ({message.get('role', '?')})": json.dumps(_to_json_types(message), sort_keys=True)
+        _name(n, message): json.dumps(_to_json_types(message), sort_keys=True)
         for n, message in enumerate(request.messages, 1)
     }
+
+
+def _name(number: int, message: Mapping[str, Any]) -> str:
+    return f"message {number} ({message.get('role', '?')})"
+
+
+def _texts(summary: RequestSummary) -> dict[str, str]:
+    """Return the texts of the messages by the names of their parts; none if they are not recorded."""
+    return {
+        _name(n, message): message["content"]
+        for n, message in enumerate(summary.get("messages", ()), 1)
+        if isinstance(message, Mapping) and isinstance(message.get("content"), str)
+    }
+
+
+def _number_equal(first: Sequence[str], second: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+def _changed_words(old: str, new: str) -> str:
+    """Return the words between the common beginning and end of two texts; empty if they are long."""
+    before, now = old.split(), new.split()
+    start = _number_equal(before, now)
+    end = _number_equal(before[start:][::-1], now[start:][::-1])
+    was, is_ = (" ".join(words[start : len(words) - end]) for words in (before, now))
+    return f"{was!r}, now {is_!r}" if was != is_ and max(len(was), len(is_)) <= MAX_SHOWN_LENGTH else ""
 
 
 def _flatten(summary: RequestSummary) -> dict[tuple[str, ...], Any]:

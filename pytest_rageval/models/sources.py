@@ -23,7 +23,9 @@ from pytest_rageval.models.messages import (
     RequestSummary,
     describe_differences,
     find_nearest,
+    find_nearest_by_words,
     request_summary,
+    words_of,
 )
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Limiter, Stall
@@ -247,7 +249,7 @@ class ReplaySource(Source):
     option: ClassVar[str] = "--rageval-replay"
 
     cache: Cache
-    _summaries: list[RequestSummary] | None = None
+    _summaries: list[tuple[frozenset[str], RequestSummary]] | None = None  # each with the words of its prompt
     _missing: int = 0
 
     async def obtain(self, server: Server, request: Request) -> Reply:  # noqa: ARG002 - nothing is sent
@@ -256,9 +258,10 @@ class ReplaySource(Source):
         if self._missing > MAX_EXPLANATIONS:
             raise MissingReplyError("More replies are missing than are explained.")
         if self._summaries is None:
-            self._summaries = [summary for summary in self.cache.summaries() if summary]
-        summary, near = request_summary(request), "No request like it is recorded."
-        recorded = find_nearest(summary, self._summaries)
+            self._summaries = [(words_of(each), each) for each in self.cache.summaries() if each]
+        summary, near = request_summary(request, prompts=True), "No request like it is recorded."
+        recorded = find_nearest_by_words(summary, self._summaries)
+        recorded = recorded or find_nearest(summary, [each for _, each in self._summaries])
         if recorded is not None:
             changes = describe_differences(summary, recorded)
             # A reply of the same model at another address is used, so that the address alone is not why it is missing.

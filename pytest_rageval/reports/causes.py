@@ -42,16 +42,21 @@ class _Ranks(NamedTuple):
 
 
 def changed_prompts_text(rankings: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
-    """Return whether other passages, or something else, made prompts new, from the rankings before and now by ids."""
+    """Return whether other passages, or something else, made prompts new.
+
+    `rankings` has the ids before and now of each question that lacks a reply.
+    """
     changed = sum(list(before) != list(now) for before, now in rankings)
+    questions = f"{counted(len(rankings), 'question')} without a recorded reply"
     if changed:
+        part = f"{changed} of " if changed < len(rankings) else ""
         return (
-            f"For {changed} of {counted(len(rankings), 'question')} the retriever returned other passages than in the "
-            "baseline, which changes their prompts."
+            f"For {part}{questions} the retriever returned other passages than in the baseline, which changes "
+            "the prompts."
         )
     return (
-        "The retrieved ids are those of the baseline: the prompt, the model, its settings or the text of a passage "
-        "changed."
+        f"The retrieved ids of {questions} are those of the baseline: the prompt, the model, its settings or the text "
+        "of a passage changed."
     )
 
 

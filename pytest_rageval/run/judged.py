@@ -268,7 +268,9 @@ class JudgedTest:
             if key in self.record.runs
         }
         if missing := {key: error for key, error in scores.items() if isinstance(error, MissingReplyError)}:
-            text = self._changed_prompts(thresholds)
+            text = self._changed_prompts(
+                thresholds, {id_ for each in missing.values() for id_ in each.examples}
+            )
             scores |= {key: MissingReplyError(f"{error}{text}") for key, error in missing.items()}
         inputs = []
         for threshold in thresholds:
@@ -292,15 +294,18 @@ class JudgedTest:
                 self.report.add_entry(error_entry(threshold.spec, threshold, str(result), notes))
         return problems
 
-    def _changed_prompts(self, thresholds: Sequence[Threshold]) -> str:
-        """Return, as a line of its own, what made prompts new since the baseline; empty if that is not known."""
+    def _changed_prompts(self, thresholds: Sequence[Threshold], missed: Collection[str]) -> str:
+        """Return, as a line of its own, what made the prompts of `missed` examples new; empty if that is not known.
+
+        The rankings of the others are those of the baseline in most cases, and say nothing about these.
+        """
         found: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         # An error of the file is that of the scores that compare with it.
         with suppress(RagevalError, KeyError):
             known = self.session.baseline.tests[self.marked.nodeid]["scores"]
             for threshold in (item for item in thresholds if item.name in known):
                 before, k = known[threshold.name]["examples"], Spec.parse(threshold.spec).k or 0
-                for example in self.record.examples:
+                for example in (each for each in self.record.examples if each.id in missed):
                     then = before[example.id].get("ranking") if example.id in before else None
                     now = self.record.ranking_of(example, k)
                     if then is not None and now is not None:

@@ -414,7 +414,9 @@ def combine_errors(
     kind = type(next(iter(errors.values())))
     # A QueryError is for one question, so the combined error is a CallableError.
     kind = CallableError if issubclass(kind, QueryError) else kind
-    return kind("\n".join([*lines, *([last_line] if last_line else [])]))
+    combined = kind("\n".join([*lines, *([last_line] if last_line else [])]))
+    combined.examples = tuple(id_ for id_, error in errors.items() if isinstance(error, kind))
+    return combined
 
 
 Scored = tuple[float, Evidence]  # value of an example, with its evidence

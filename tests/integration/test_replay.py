@@ -178,8 +178,25 @@ def rageval_application():
     with capture(STORE, "search"):
         yield ask
 """
-OTHER_PASSAGES = "For 1 of 12 questions the retriever returned other passages than in the baseline, which*"
-SAME_PASSAGES = "The retrieved ids are those of the baseline: the prompt, the model, its settings or *"
+WITHOUT_CAPTURE = """
+del rageval_retriever
+
+@pytest.fixture(scope="session")
+def rageval_application():
+    def ask(question):
+        found = search(question, 1)
+        return complete(question, [each["text"] for each in found]), found
+    return ask
+"""
+RECORDED_IDS = "question* without a recorded reply are those of the baseline: the prompt, the model, *"
+OTHER_PASSAGES = "For 1 question without a recorded reply the retriever returned other passages than in the *"
+SAME_PASSAGES = f"The retrieved ids of 12 {RECORDED_IDS}"
+PASS = "The scores of the rankings pass; the replies to 12 questions are to record."
+UNKNOWN = (
+    "What was retrieved for 1 question is not known, since the application answers and retrieves in one call: "
+    'rageval.capture(index, "search") gives their rankings (docs/how-to/application.md).'
+)
+WORDS = "message 1 (user) ('a few words.', now 'one short sentence.')"
 
 
 @pytest.mark.parametrize("code", [GENERATOR, APPLICATION], ids=["generator", "application"])
@@ -210,6 +227,59 @@ def test_a_missing_reply_of_the_application_says_what_changed_and_leaves_the_ran
     result.assert_outcomes(errors=1)
     for line in lines:
         result.stdout.fnmatch_lines([line])
+    if code is APPLICATION and change == "prompt":
+        result.stdout.fnmatch_lines([PASS])
+    else:
+        result.stdout.no_fnmatch_line("*scores of the rankings pass*")
+
+
+SWALLOWED = WITHOUT_CAPTURE.replace(
+    "        return complete", "        with suppress(Exception):\n            return complete"
+)
+SWALLOWED = "from contextlib import suppress\n" + SWALLOWED.replace(
+    "    return ask", "        return '', found\n    return ask"
+)
+
+
+@pytest.mark.parametrize("code", [WITHOUT_CAPTURE, SWALLOWED], ids=["raised", "swallowed"])
+def test_without_capture_the_rankings_of_missing_replies_are_not_compared(project, llm, code):
+    project.use(llm)
+    project.evalset(12)
+    project.test(ANSWER)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + COMPLETE + code)
+    gateway = "--rageval=gateway=true"
+    project.run(gateway, "--rageval-update-baseline").assert_outcomes(passed=1)
+    project.lose(2)
+    result = project.run(gateway, "--rageval-replay")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "It affects 1 example: q2.",
+            UNKNOWN,
+        ]
+    )
+    result.stdout.no_fnmatch_line("*of the baseline:*")
+    result.stdout.no_fnmatch_line("*scores of the rankings pass*")
+
+
+def test_a_missing_reply_names_the_words_of_the_prompt_that_changed(project, llm, monkeypatch):
+    project.use(llm)
+    project.test(ANSWER)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.pytester.makeconftest(conftest + COMPLETE + APPLICATION)
+    monkeypatch.setenv("PROMPT", " Answer in a few words.")
+    options = "--rageval=gateway=true", "--rageval-cassette=tape.jsonl"
+    record = "--rageval-record", "--rageval=record_prompts=true", "--rageval-update-baseline"
+    project.run(*options, *record).assert_outcomes(passed=1)
+    monkeypatch.setenv("PROMPT", " Answer in one short sentence.")
+    project.run(*options, "--rageval-replay", "--rageval=cache_dir=empty").stdout.fnmatch_lines(
+        [
+            f"The nearest recorded request differs in: {WORDS}.",
+            "*",
+            "It affects 4 examples: q1, q2, q3, q4.",
+        ]
+    )
 
 
 def test_a_missing_reply_of_the_application_is_an_error_of_ranking_scores_alone(project, llm, monkeypatch):
@@ -224,5 +294,5 @@ def test_a_missing_reply_of_the_application_is_an_error_of_ranking_scores_alone(
     result.stdout.fnmatch_lines(["It affects 4 examples: q1, q2, q3, q4."])
     result.stdout.fnmatch_lines(["*pass *recall@1 * 1.000 *"])
     result.stdout.fnmatch_lines(
-        ["warning: *4 questions have no recorded reply: their rankings are of the searches *"]
+        ["warning: *4 questions without a recorded reply: the rankings are of the searches *"]
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FIXTURE: Final = "rageval_application"
 
-MISSING: Final = "questions have no recorded reply: their rankings are of the searches before it"
+MISSING: Final = "without a recorded reply: the rankings are of the searches before it"
 
 
 def rageval_application() -> object:
@@ -68,21 +68,45 @@ def pytest_rageval_before_judge(test: "JudgedTest", threshold_input: "ThresholdI
 
 @hookimpl
 def pytest_rageval_after_test(test: "TestRun") -> Sequence[str]:
-    """Return that replies are missing in a replay, if no score that needs an answer has said so."""
-    missing = _missing_replies(test)
-    if not missing:
+    """Return what the scores' own errors leave open about the missing replies of a replay.
+
+    That is, that they are missing, if no score needs an answer; of which questions no ranking is known; and that
+    nothing else is wrong.
+    """
+    application = _application_of(test)
+    if application is None:
         return ()
     from pytest_rageval.core.errors import MissingReplyError  # noqa: PLC0415 - few runs have an application
+    from pytest_rageval.lib.text import counted  # noqa: PLC0415 - as above
     from pytest_rageval.scores.definition import combine_errors  # noqa: PLC0415 - as above
 
-    said = any(isinstance(runs, MissingReplyError) for runs in test.record.runs.values())
-    return () if said else [str(combine_errors(missing))]
+    errors = [runs for runs in test.record.runs.values() if isinstance(runs, MissingReplyError)]
+    missing = _missing_replies(test)
+    texts = [str(combine_errors(missing))] if missing and not errors else []
+    if test.record.calls:  # after `rageval.score`, whose caller has the errors of the calls before
+        return texts
+    missed = {id_ for error in errors for id_ in error.examples}
+    unknown = [
+        each for each in test.record.examples if each.id in missed and not application.knows(each.question)
+    ]
+    if unknown:
+        return [*texts, application.unknown_text(len(unknown))]
+    judged = {each.threshold.score_key for each in test.judged}
+    known = {key for key, runs in test.record.runs.items() if not isinstance(runs, MissingReplyError)}
+    bad = any(each.verdict.status != "pass" for each in test.judged)
+    if missing and judged and judged == known and not bad:
+        texts.append(
+            f"The scores of the rankings pass; the replies to {counted(len(missing), 'question')} are to record."
+        )
+    return texts
 
 
 @hookimpl
 def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+    from pytest_rageval.lib.text import counted  # noqa: PLC0415 - every run imports this module
+
     number = len(_missing_replies(test))
-    return {"warnings": [f"{number} {MISSING}"]} if number else {}
+    return {"warnings": [f"{counted(number, 'question')} {MISSING}"]} if number else {}
 
 
 def _application_of(test: "JudgedTest") -> "Application | None":

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError
 from pytest_rageval.core.identity import qualified_name
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
-from pytest_rageval.core.user_code import CACHED, InvalidResult, take_missing_reply
+from pytest_rageval.core.user_code import CACHED, InvalidResult, lacks_reply, take_missing_reply
 from pytest_rageval.extensions.application.capture import Recorder, captured, recording
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_mapping, is_async
@@ -163,7 +163,7 @@ class Application:
             # As in a trace: the last search, which may be a reranking, has the passages of the answer.
             sources = searches[-1].documents if searches else []
             steps = searches if len(searches) > 1 else None
-        if is_missing:
+        if is_missing or lacks_reply():
             return Retrieval(sources, steps, seconds=seconds)
         # Unreadable sources are an error of the question, as those of any retriever.
         with suppress(InvalidResult):
@@ -172,6 +172,20 @@ class Application:
             ]
             self._replies.setdefault(question, []).append(Reply(answer, tuple(texts)))
         return Retrieval(sources, steps, seconds=seconds)
+
+    def knows(self, question: str) -> bool:
+        """Return whether it is known what was retrieved for the question, whatever became of its answer."""
+        return question in self._replies or question in self.missing
+
+    def unknown_text(self, number: int) -> str:
+        """Return why it is not known what was retrieved for a number of questions whose replies are missing."""
+        what = f"What was retrieved for {counted(number, 'question')} is not known"
+        if captured():
+            return f"{what}: the reply is missing before anything is searched."
+        what = f"{what}, since the application answers and retrieves in one call"
+        if isinstance(self._ask, HTTPApplication):
+            return f"{what}."
+        return f'{what}: rageval.capture(index, "search") gives their rankings (docs/how-to/application.md).'
 
     def unseen_text(self) -> str:
         """Return that no search was seen while it answered; empty if one was, or none was waited for."""

@@ -67,6 +67,55 @@ def test_a_request_without_a_similar_recorded_one_says_so(cache: Cache) -> None:
     assert "No request like it is recorded." in _missing(ReplaySource(cache), stranger)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "difference"),
+    [
+        ("Answer in a few words. " + "Text. " * 20 + "Why now?", "message 1 (user) ('Why?', now 'Why now?')"),
+        ("Answer in a few words. " + "Text. " * 20 + "Why? " * 20, "message 1 (user) (other text)"),
+        ("Something else.", None),
+    ],
+)
+def test_a_recorded_prompt_is_compared_by_its_words(
+    tmp_path: Path, prompt: str, difference: str | None
+) -> None:
+    def asked(text: str) -> Request:
+        return Request("u", "m1", ({"role": "user", "content": text},), {})
+
+    file = tmp_path / "replies.jsonl"
+    texts = ["Say hello to each guest.", "Answer in a few words. " + "Text. " * 20 + "Why?"]
+    entries = [
+        Entry(str(n), Reply("x"), request_summary(asked(text), prompts=True)) for n, text in enumerate(texts)
+    ]
+    write_cassette(file, entries)
+    cache = Cache(tmp_path / "cache", file)
+    message = _missing(ReplaySource(cache), asked(prompt))
+    near = "No request like it is recorded." if difference is None else f"request differs in: {difference}."
+    assert near in message
+    cache.close()
+
+
+def test_the_words_decide_between_prompts_with_the_same_system_message(tmp_path: Path) -> None:
+    def asked(question: str, **parameters: object) -> Request:
+        system, user = "Be brief.", f"From these pages. {question}"
+        messages = {"role": "system", "content": system}, {"role": "user", "content": user}
+        return Request("u", "m1", messages, parameters)
+
+    file = tmp_path / "replies.jsonl"
+    requests = [
+        asked("Is there a fee?"),
+        asked("When is the lake open?"),
+        asked("When is the lake open?", seed=1),
+    ]
+    entries = [
+        Entry(str(n), Reply("x"), request_summary(each, prompts=True)) for n, each in enumerate(requests)
+    ]
+    write_cassette(file, entries)
+    cache = Cache(tmp_path / "cache", file)
+    message = _missing(ReplaySource(cache), asked("When is the lake closed?", seed=1))
+    assert "request differs in: message 2 (user) ('open?', now 'closed?')." in message
+    cache.close()
+
+
 def test_nothing_is_recorded_at_all(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache", None)
     assert "No request like it is recorded." in _missing(ReplaySource(cache), RECORDED)
