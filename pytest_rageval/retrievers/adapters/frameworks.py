@@ -57,9 +57,12 @@ SEARCH_KWARGS: Final = "search_kwargs"
 BATCH_METHODS: Final = {"invoke": "batch", "ainvoke": "abatch"}
 """The methods for many questions, by the method for one question."""
 
+ASYNC_FUNCTIONS: Final = {"afunc": "func", "_atransform": "_transform"}
+"""The attributes of `RunnableLambda` and `RunnableGenerator` with an async function, and those with its sync form."""
+
 
 def adapt_langchain(retriever: Any) -> Search:
-    """Return a search that calls `ainvoke` if the retriever itself is async, else `invoke`."""
+    """Return a search that calls `ainvoke` if the retriever itself or a step of the chain is async, else `invoke`."""
     ids = _configurable_ids(retriever)
     if ids:
         return _adapt_configurable(retriever, ids)
@@ -118,7 +121,27 @@ def adapt_langchain(retriever: Any) -> Search:
 
 
 def _invoke_name(retriever: Any) -> str:
-    return "ainvoke" if overrides_method(retriever, "_aget_relevant_documents") else "invoke"
+    is_async = overrides_method(retriever, "_aget_relevant_documents") or _has_async_step(retriever)
+    return "ainvoke" if is_async else "invoke"
+
+
+def _has_async_step(value: object) -> bool:
+    """Whether a chain has a function that is only async, so that `invoke` fails.
+
+    Other chains are called with `invoke`: `ainvoke` calls their functions in threads.
+    """
+    if isinstance(value, Mapping):
+        return any(map(_has_async_step, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_async_step, value))
+    # A retriever has methods for both; what it holds is its own affair.
+    if not hasattr(type(value), "ainvoke") or hasattr(type(value), "_get_relevant_documents"):
+        return False
+    fields = getattr(value, "__dict__", {})
+    is_only_async = any(
+        fields.get(name) is not None and fields.get(sync) is None for name, sync in ASYNC_FUNCTIONS.items()
+    )
+    return is_only_async or any(map(_has_async_step, fields.values()))
 
 
 def _merge_langchain_filters(own: object, given: Mapping[str, object]) -> Any:
@@ -185,7 +208,8 @@ def _configured_keywords(retriever: Any, ids: Mapping[str, str]) -> dict[str, An
 def _adapt_configurable(retriever: Any, ids: Mapping[str, str]) -> Search:
     """Return a search that passes `config`, which replaces the whole values of configurable fields."""
     own = _configured_keywords(retriever, ids)
-    invoke = getattr(retriever, _invoke_name(getattr(retriever, "default", None)))
+    methods = {_invoke_name(part) for part in (retriever, getattr(retriever, "default", None))}
+    invoke = getattr(retriever, "ainvoke" if "ainvoke" in methods else "invoke")
     over_store = SEARCH_KWARGS in ids
     accepted = {name for name in ids if name != SEARCH_KWARGS} | ({"filters"} if over_store else set())
 

@@ -1,5 +1,6 @@
 """Real clients, indexes and frameworks: what they return is read, and what is no retriever is refused."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -300,6 +301,93 @@ def test_langchain(loop: BackgroundEventLoop) -> None:
     tool = create_retriever_tool(store.as_retriever(), "search", "Searches the handbook.")
     assert "the retriever that the tool calls" in _refusal(loop, tool)
     assert "the retriever that the model answers from" in _refusal(loop, FakeListChatModel(responses=["yes"]))
+
+
+def _async_chains() -> dict[str, Any]:
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import (
+        ConfigurableField,
+        Runnable,
+        RunnableBranch,
+        RunnableGenerator,
+        RunnableLambda,
+        RunnableParallel,
+        RunnablePassthrough,
+    )
+
+    class Own(BaseRetriever):
+        language: str = "en"
+
+        def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+            return [Document(id=name, page_content=TEXTS[name]) for name in ("kb-1", "kb-3") if query]
+
+    async def rewrite(query: str) -> str:
+        return query.upper()
+
+    async def search(query: str) -> list[Document]:
+        return await Own().ainvoke(query)
+
+    async def stream(parts: Any) -> Any:
+        async for part in parts:
+            yield part
+
+    first: Runnable[Any, Any] = RunnableLambda(rewrite)
+    by_name: Runnable[Any, Any] = RunnableParallel(found=first | Own())
+    field = ConfigurableField(id="language")
+    return {
+        "alone": RunnableLambda(search),
+        "first step": first | Own(),
+        "middle step": RunnableLambda(str) | first | Own(),
+        "last step": RunnableLambda(str) | search,
+        "generator": RunnableGenerator(stream) | Own(),
+        "parallel": by_name | (lambda found: found["found"]),
+        "assign": RunnableLambda(lambda query: {"query": query})
+        | RunnablePassthrough.assign(found=RunnableLambda(lambda given: given["query"]) | first | Own())
+        | (lambda found: found["found"]),
+        "branch": RunnableBranch((bool, first | Own()), Own()),
+        "retry": (first | Own()).with_retry(),
+        "fallbacks": (first | Own()).with_fallbacks([RunnableLambda(search)]),
+        "config": (first | Own()).with_config(tags=["a"]),
+        "configurable": first | Own().configurable_fields(language=field),
+    }
+
+
+def test_a_chain_of_langchain_with_an_async_function(loop: BackgroundEventLoop) -> None:
+    """`invoke` of such a chain raises TypeError: only `ainvoke` can call it."""
+    failed = {}
+    for name, chain in _async_chains().items():
+        with pytest.raises((TypeError, NotImplementedError)):
+            chain.invoke(QUESTION)
+        try:
+            _check(_retrieve(loop, chain))
+        except Exception as error:  # noqa: BLE001 - all chains are listed that fail
+            failed[name] = error
+    assert not failed
+
+
+def test_a_sync_chain_of_langchain_stays_in_its_thread(loop: BackgroundEventLoop) -> None:
+    """`ainvoke` would call a sync function in a thread of LangChain's executor."""
+    from langchain_core.documents import Document
+    from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+    threads = []
+
+    def search(_: str) -> list[Document]:
+        threads.append(threading.current_thread().name)
+        return [Document(id=name, page_content=TEXTS[name]) for name in ("kb-1", "kb-3")]
+
+    async def asearch(query: str) -> list[Document]:
+        return search(query)
+
+    chains: list[Any] = [RunnableLambda(search), RunnablePassthrough() | RunnableLambda(search, asearch)]
+    for chain in chains:
+        _check(_retrieve(loop, chain))
+    direct = adapt_retriever(
+        lambda query, k: search(query)[:k], loop
+    )  # in whatever thread a function is called
+    _check(loop.run(direct.retrieve(QUESTION, 2)))
+    assert len(set(threads)) == 1
 
 
 def test_haystack(loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
