@@ -259,12 +259,21 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         )
     if settings.record and settings.cassette is None:
         yield "--rageval-record writes a cassette, but none is named: add --rageval-cassette FILE."
-    if (settings.record_prompts or settings.drop_unused) and not settings.record:
-        yield "--rageval record_prompts=true and --rageval-drop-unused only work together with --rageval-record."
+    if not settings.record and (unused := _typed_for_a_recording(settings)):
+        yield f"Only a run with --rageval-record uses {' and '.join(unused)}: add that option."
     if settings.replay and settings.refresh:
         yield "--rageval-replay sends no requests and --rageval-refresh sends all of them: leave one out."
     yield from _contradictions_of_update(settings)
     yield from _contradictions_of_report(settings)
+
+
+def _typed_for_a_recording(settings: Settings) -> list[str]:
+    """Return the typed options that only a recording uses. Those of the ini file hold for all runs, also for others."""
+    return [
+        option.typed if option.is_flag else option.setter()
+        for option in (Settings.record_prompts, Settings.drop_unused)
+        if settings[option] and settings.sources.get(option.name) == "command line"
+    ]
 
 
 def _contradictions_of_report(settings: Settings) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.text import printable
-from pytest_rageval.plugin.lazy_start import resolve_settings
+from pytest_rageval.plugin.lazy_start import ENVIRONMENT, resolve_settings
 
 DEFAULT: Final = "default"
 
@@ -33,7 +33,8 @@ class _Configured:
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
         try:
-            self.root, self.settings = config.rootpath, resolve_settings(config, config.option, os.environ)
+            environ = config.stash.get(ENVIRONMENT, os.environ)
+            self.root, self.settings = config.rootpath, resolve_settings(config, config.option, environ)
         except InputError as error:
             raise pytest.UsageError(str(error)) from None
         return 0

@@ -174,7 +174,7 @@ class Session(BaseSession):
             run=settings.run or self.context.run,
             refresh=settings.refresh,
             record=settings.record,
-            record_prompts=settings.record_prompts,
+            record_prompts=settings.record and settings.record_prompts,
             policy=self.models.request_policy(settings),
             limits=Limits(settings.max_calls, settings.max_cost),
             base_urls=addresses if len(addresses) > 1 else frozenset(),

@@ -1,5 +1,6 @@
 """Model calls inside the user's application, through the gateway: cached, limited, counted and replayed."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 pytest.importorskip("starlette", reason="the extra gateway is not installed")
 
+from pytest_rageval.cli import main
 from tests.openai_server import OpenAIServer
 
 GATE = '@pytest.mark.rageval_threshold("answer.em@1", min=0.9)\ndef test_gate(): pass\n'
@@ -309,9 +311,46 @@ def test_the_environment_is_restored_after_a_run(application, upstream):
     project.run().assert_outcomes(passed=1)
     assert _environment() == before
     # A run that ends with a usage error.
-    assert project.run("--rageval-record").ret == 4
+    assert project.run("-o", "rageval_modle=m1").ret == 4
     assert _environment() == before
     assert len(upstream.requests) == 4
+
+
+def test_a_usage_error_comes_before_the_conftest_that_needs_the_gateway(application, monkeypatch):
+    """Without the gateway its client has no key: that error would hide the one of the option."""
+    project = application(rageval_gateway="true")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    result = project.run("--rageval-drop-unused")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: *Only a run with --rageval-record uses --rageval-drop-unused*"])
+    result.stderr.no_fnmatch_line("*conftest*")
+
+
+def test_prompts_in_the_ini_file_are_recorded_by_the_runs_that_record(application, monkeypatch):
+    """In a run that does not record, the key is neither an error, nor does it write prompts to the cache."""
+    cassette = "--rageval-cassette=tape.jsonl"
+    project = application(rageval_gateway="true", rageval_record_prompts="true", rageval_model="m1")
+    project.run().assert_outcomes(passed=1)
+    assert not any(
+        b"What is the code" in path.read_bytes() for path in project.path.glob(".rageval_cache/**/*.*")
+    )
+    project.run(cassette, "--rageval-record").assert_outcomes(passed=1)
+    assert "What is the code" in (project.path / "tape.jsonl").read_text(encoding="utf-8")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    monkeypatch.setenv("CI", "true")
+    project.run(cassette, "--rageval-replay", "--rageval=cache_dir=empty").assert_outcomes(passed=1)
+
+
+def test_the_settings_do_not_name_the_gateway_as_the_users_server(application, monkeypatch, capsys):
+    project = application(rageval_gateway="true")
+    monkeypatch.chdir(project.path)
+    for url in (os.environ["OPENAI_BASE_URL"], ""):
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        assert main(["settings", "--json"]) == 0
+        rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+        assert rows["base_url"]["value"] == url
+        assert rows["base_url"]["source"] == ("environment (OPENAI_BASE_URL)" if url else "default")
 
 
 FALLBACK = """
@@ -468,8 +507,6 @@ def test_a_signal_is_passed_on_to_the_command(tmp_path):
 )
 def test_a_command_that_cannot_be_run_is_named(tmp_path, monkeypatch, capsys, command, message):
     """A missing or unknown command is an error with exit status 2, as for all invalid input."""
-    from pytest_rageval.cli import main
-
     monkeypatch.chdir(tmp_path)
     assert main(["gateway", "--", *command]) == 2
     assert message in capsys.readouterr().err

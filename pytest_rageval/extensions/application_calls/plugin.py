@@ -277,15 +277,14 @@ class ProxyPlugin:
 
 
 def start_proxy(config: pytest.Config) -> None:
-    """Start the proxy, and point the variables of model clients in the environment to it until pytest's cleanup."""
+    """Start the proxy, and point the variables of model clients in the environment to it until pytest's cleanup.
+
+    UsageError is raised here, since without the proxy a conftest may fail, with an error that hides this one.
+    """
     environ = dict(os.environ)
     try:
         if not resolve_settings(config, config.known_args_namespace, environ).gateway:
             return
-    except InputError:
-        # The error is raised again when the plugin is configured.
-        return
-    try:
         server = GatewayServer()
     except InputError as error:
         raise pytest.UsageError(str(error)) from None

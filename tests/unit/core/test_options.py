@@ -254,6 +254,29 @@ def test_recording_needs_a_cassette() -> None:
     assert _resolve({"record": "true"}, {"cassette": "c.jsonl"}).record
 
 
+PROMPTS, UNUSED = "--rageval record_prompts=true", "--rageval-drop-unused"
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ({"record_prompts": "true"}, PROMPTS),
+        ({"drop_unused": "true"}, UNUSED),
+        ({"record_prompts": "true", "drop_unused": "true"}, f"{PROMPTS} and {UNUSED}"),
+    ],
+)
+def test_what_only_a_recording_uses_is_refused_without_one_where_it_is_typed(
+    typed: dict[str, str], named: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        _resolve(typed)
+    assert str(caught.value) == f"Only a run with --rageval-record uses {named}: add that option."
+    # The ini file holds for all runs, also for those that do not record.
+    assert _resolve(None, typed).replay is False
+    assert _resolve({"replay": "true"}, typed).replay
+    assert _resolve({"record": "true", "cassette": "c.jsonl", **typed}).record
+
+
 CANONICAL = "answers compared in canonical form"
 NEED_NONE = "recall, contains.* and provenance.* need no model"
 SMOKE = f"[smoke-test quality; {NEED_NONE}]"
