@@ -155,16 +155,17 @@ def _short_causes(
     rankings, k = _rankings(outcomes), _cut_off(outcomes)
     was_empty = sum(not labels for labels in old)
     was_short = sum(len(labels) < k for labels in old) - was_empty
+    short = [
+        (outcome.example.id, ranking)
+        for outcome in outcomes
+        if (ranking := outcome.evidence.ranking) is not None and ranking.missing
+    ]
     # A baseline does not have the number of repeats: what was short may have had them.
-    repeats = [ranking for ranking in rankings if ranking.missing and ranking.duplicates]
+    repeats = [ranking for _, ranking in short if ranking.duplicates]
     least = was_short + 1 if smaller is None else len(rankings)
     repeats = repeats if len(repeats) >= least else []
-    empty = [
-        outcome.example.id
-        for outcome in outcomes
-        if outcome.evidence.ranking is not None and not outcome.evidence.ranking
-    ]
-    rest = sum(ranking.missing > 0 for ranking in rankings) - len(repeats) - len(empty)
+    empty = [name for name, ranking in short if not ranking]
+    rest = len(short) - len(repeats) - len(empty)
     if repeats:
         repeated = _range([ranking.duplicates for ranking in repeats])
         number = _range([len(ranking) + ranking.duplicates for ranking in repeats])
