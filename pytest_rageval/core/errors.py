@@ -128,16 +128,14 @@ class QueryError(CallableError, Unscored):
     """Code of the user or of another plugin failed for one question.
 
     In an evaluation the example of the question becomes unscored. Anywhere else the test ends with an error. `reason`
-    is one line that does not quote the question, so that equal failures are counted together; `part` is what failed,
-    such as "rageval_judge.compare"; `cause` as in `Unscored`.
+    is one line that does not quote the question, so that equal failures are counted together; `cause` as in `Unscored`.
     """
 
     max_length = MAX_TEXT
 
-    def __init__(self, message: str, reason: str = "", *, part: str = "", cause: Cause = "run") -> None:
+    def __init__(self, message: str, reason: str = "", *, cause: Cause = "run") -> None:
         super().__init__(message)
         self.reason = reason
-        self.part = part
         self.cause: Cause = cause
 
 

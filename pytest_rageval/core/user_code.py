@@ -49,6 +49,9 @@ and every caller would wait for ever. Other exceptions end the test: Ctrl-C, and
 CACHED: Final = "__rageval_cached__"
 """The attribute that marks the functions that `cached()` returns."""
 
+GIVEN_BY: Final = "__rageval_given_by__"
+"""The attribute of a function that an extension makes of another fixture of the user: the name of that fixture."""
+
 
 @dataclass(eq=False)
 class InvalidResult(Exception):  # noqa: N818 - turned into a QueryError by `UserCallable`
@@ -215,7 +218,7 @@ class UserCallable:
         return error
 
     def _failure(self, call: "_Call", kind: str, message: str, found: str) -> QueryError:
-        error = QueryError(message, f"{self.name} {found}", part=self.name, cause=self._cause)
+        error = QueryError(message, f"{self.name} {found}", cause=self._cause)
         self._run_outcomes.record_failure(error, call, kind)
         return error
 

@@ -37,8 +37,8 @@ MAX_COMPARED: Final = 20  # rankings that are searched for an id that resembles 
 
 def anomalies_entry(outcomes: Sequence[Outcome], *, of_slice: bool = False) -> dict[str, int]:
     """Return the counts above 0 by name: counts of documents, of rankings, and of questions without a ranking."""
-    failed = [outcome.failed.part for outcome in outcomes if outcome.failed is not None]
-    failed_retrievals = failed.count("rageval_retriever")
+    failed = [outcome.failed.cause for outcome in outcomes if outcome.failed is not None]
+    failed_retrievals = failed.count("retriever")
     rankings = _rankings(outcomes)
     own_k_surplus = [
         ranking.own_k - ranking.k

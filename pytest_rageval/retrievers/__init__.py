@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_rageval.retrievers.query_batcher import QueryBatcher
 
 FIXTURE: Final = "rageval_retriever"
+REFERENCE_FIXTURE: Final = "rageval_reference_retriever"
 
 # Imported lazily, since few retrievers accept several questions in one call.
 create_batcher: Lazy = Lazy("retrievers.query_batcher", "QueryBatcher")
@@ -235,4 +236,4 @@ def adapt_retriever(
 def failure_cause(name: str) -> Cause:
     """Return the cause of examples for which the retriever of a fixture fails."""
     # A failure of another retriever does not count against the retriever under test.
-    return "retriever" if name == FIXTURE else "run"
+    return "run" if name == REFERENCE_FIXTURE else "retriever"

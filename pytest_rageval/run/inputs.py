@@ -11,13 +11,13 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.core.user_code import PlanStub, UserCallable, is_built_in, is_cached
+from pytest_rageval.core.user_code import GIVEN_BY, PlanStub, UserCallable, is_built_in, is_cached
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.evalsets.records import check_evalset
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.retrievers import FIXTURE, Retriever, adapt_retriever
+from pytest_rageval.retrievers import FIXTURE, REFERENCE_FIXTURE, Retriever, adapt_retriever
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
@@ -271,7 +271,7 @@ class Pipelines:
             ),
             reference=None
             if reference is None
-            else self._adapt_retriever(components, reference, "rageval_reference_retriever"),
+            else self._adapt_retriever(components, reference, REFERENCE_FIXTURE),
             cached_replies=self._cached,
             spool=self._spool,
         )
@@ -280,7 +280,8 @@ class Pipelines:
         given: dict[str, Any] = {
             "loop": self._loop,
             "adapters": self._registry.adapters,
-            "name": name,
+            # Messages name what the user wrote.
+            "name": getattr(retriever, GIVEN_BY, name),
             "id_path": self._settings.document_id or "",
         }
         adapted: Retriever | None = self._registry.hook.pytest_rageval_adapt_retriever(

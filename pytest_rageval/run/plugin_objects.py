@@ -65,11 +65,11 @@ class PluginMeasure:
             raise
         except CALL_ERRORS as error:
             message = str(CallableError.from_exception(f"{part} raised", error))
-            raise QueryError(message, f"{part} raised {summary_line(error)}", part=part) from error
+            raise QueryError(message, f"{part} raised {summary_line(error)}") from error
         value = as_share(returned)
         if value is None:
             reason = f"{part} returned {returned!r}"
-            raise QueryError(f"{reason}.\nReturn a number between 0 and 1.", reason, part=part)
+            raise QueryError(f"{reason}.\nReturn a number between 0 and 1.", reason)
         return value
 
 

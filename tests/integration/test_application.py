@@ -92,6 +92,39 @@ def test_an_error_of_the_fixture_names_its_line(project: pytest.Pytester) -> Non
     assert "fixturefunc" not in lines
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("raise KeyError(question)", "rageval_application raised for 'What is code 0?': KeyError"),
+        ("return 'It is 1.', [{'id': {}}]", "rageval_application returned "),
+    ],
+)
+def test_a_failure_names_the_fixture_of_the_user(project, body, words):
+    """The message names what the user wrote, and the failures are those of the retriever under test."""
+    project.makeconftest(CONFTEST.replace("found = STORE", f"{body}\n    found = STORE"))
+    project.makepyfile(TEST)
+    result = project.runpytest(*WITHOUT, "-p", "no:randomly", "--rageval-report=r.json")
+    lines = result.stdout.str()
+    assert words in lines
+    assert "rageval_retriever" not in lines
+    [test] = json.loads((project.path / "r.json").read_text())["tests"]
+    assert "failed_otherwise" not in json.dumps(test)
+
+
+def test_an_application_beside_a_retriever_is_not_asked_and_that_is_said(project):
+    retriever = """
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return STORE.similarity_search
+"""
+    project.makeconftest(f"{CONFTEST.replace('== 6', '== 0')}{retriever}")
+    project.makepyfile(TEST)
+    result = project.runpytest(*WITHOUT, "-p", "no:randomly")
+    assert "ask was not asked: the passages are those of rageval_retriever" in " ".join(
+        result.stdout.str().split()
+    )
+
+
 def test_the_header_names_no_generator_that_is_not_used(project, llm, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
     project.makepyfile(TEST.replace("answer.containment@5", "answer.correct@5"))

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError
 from pytest_rageval.core.identity import qualified_name
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
-from pytest_rageval.core.user_code import CACHED, InvalidResult, lacks_reply, take_missing_reply
+from pytest_rageval.core.user_code import CACHED, GIVEN_BY, InvalidResult, lacks_reply, take_missing_reply
 from pytest_rageval.extensions.application.capture import Recorder, captured, recording
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_mapping, is_async
@@ -75,6 +75,7 @@ class Application:
         retriever: Any = async_if(function, retrieve)
         retriever.__signature__ = Signature(parameters)
         retriever.application = self
+        setattr(retriever, GIVEN_BY, "rageval_application")
         self.retriever: Callable[..., Any] = retriever
 
         def generate(question: str, passages: Sequence[Document], sample: int = 0) -> str:
@@ -206,6 +207,12 @@ class Application:
         for reply in replies:
             if reply.texts == texts:
                 return reply.answer
+        if not (self._retrievals or self._tasks):
+            raise InputError(
+                f"{self.name} was not asked: the passages are those of rageval_retriever, which takes precedence over "
+                "rageval_application.\nRemove rageval_retriever to test the application; or define "
+                "rageval_generator, which answers from these passages."
+            )
         own = len(replies[0].texts) if replies else 0
         if replies and texts == replies[0].texts[: len(texts)]:
             raise InputError(

@@ -263,13 +263,13 @@ def _read_any(reader: _Reader, data: Any) -> Any:
 
 
 def _write_query_error(_: _Writer, error: QueryError) -> dict[str, str]:
-    return {"message": str(error), "reason": error.reason, "part": error.part, "cause": error.cause}
+    return {"message": str(error), "reason": error.reason, "cause": error.cause}
 
 
 def _read_query_error(_: _Reader, data: Any) -> QueryError:
     check_shape(data, dict[str, str])
     check_shape(data["cause"], Cause)
-    return QueryError(data["message"], data["reason"], part=data["part"], cause=data["cause"])
+    return QueryError(data["message"], data["reason"], cause=data["cause"])
 
 
 def _read_error(_: _Reader, data: Any) -> RagevalError:

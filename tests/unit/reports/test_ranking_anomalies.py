@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.core.errors import QueryError
+from pytest_rageval.core.errors import Cause, QueryError
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
@@ -31,9 +31,10 @@ def test_nothing_odd_is_nothing_to_say() -> None:
 
 
 def test_each_oddity_is_counted() -> None:
+    causes: tuple[Cause, ...] = ("retriever", "run")
     retriever_failure, other_failure = (
-        Outcome(Example("e", "q"), None, "raised", failed=QueryError("raised", part=part))
-        for part in ("rageval_retriever", "rageval_judge.compare")
+        Outcome(Example("e", "q"), None, "raised", failed=QueryError("raised", cause=cause))
+        for cause in causes
     )
     counts = anomalies_entry(
         [

@@ -63,7 +63,7 @@ def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: obj
     reason_given, _, place = results[1].reason.partition(" (test_user_retriever.py:")
     assert reason_given == f"rageval_retriever {reason}"
     assert bool(place) == isinstance(returned, Exception)
-    assert results[1].part == "rageval_retriever"
+    assert results[1].cause == "retriever"
     assert "'q1'" in str(results[1])
     assert results[3] is results[1]
     assert search.asked == {"q0": 1, "q1": 1, "q2": 1}
