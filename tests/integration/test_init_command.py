@@ -46,7 +46,7 @@ def collecting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Fast tests do not start the run of pytest that collects the new test; in slow ones it has few plugins."""
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(WITHOUT))
     if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr("pytest_rageval.extensions.first_test.init._check_collected", lambda _test: True)
+        monkeypatch.setattr("pytest_rageval.extensions.first_test.init.check_collected", lambda _test: True)
 
 
 @pytest.fixture
@@ -245,6 +245,126 @@ def test_a_second_fixture_is_not_suggested(project, capsys):
     (project / "conftest.py").write_text("def rageval_retriever():\n    return search\n", encoding="utf-8")
     assert main(["init"]) == 0
     assert "unchanged conftest.py: it has the lines already\n" in capsys.readouterr().out
+
+
+APPLICATION = """import pytest
+
+from bot import ask
+
+
+@pytest.fixture(scope="session")
+def rageval_application():
+    return ask
+"""
+ANSWERED = '{"id": "q1", "question": "How many days?", "answers": ["five"], "gold": [{"id": "kb-1"}]}\n'
+
+
+@pytest.mark.parametrize("folder", [".", "tests"])
+def test_an_application_is_what_the_test_uses(folder, project, capsys):
+    """A retriever beside it would take precedence, and the application would be tested no longer."""
+    (project / folder).mkdir(exist_ok=True)
+    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
+    for _ in range(2):
+        assert main(["init"]) == 0
+        out = capsys.readouterr().out
+        assert (
+            "unchanged conftest.py: it has the lines already. The test uses its rageval_application.\n" in out
+        )
+        assert "rageval_retriever" not in out
+        assert "Return your own retriever" not in out
+        assert "Add to it" not in out
+        assert "Until then `pytest` fails: the eval set is a placeholder." in out
+    written = files(project / folder)
+    assert (project / "conftest.py").read_text(encoding="utf-8") == APPLICATION
+    assert folder == "." or "conftest.py" not in written
+    assert "replace-me" in written["evals/questions.jsonl"]
+    test = written["test_retriever.py"]
+    assert test.startswith('"""Tests the application. ')
+    for score in ("recall@10", "ndcg@10", "answer.containment@10"):
+        assert f'rageval_threshold("{score}", max_drop=' in test
+    assert "min=" not in test
+
+
+@pytest.mark.parametrize(("record", "scored"), [(ANSWERED, True), (ANSWERED.replace("answers", "x"), False)])
+def test_an_application_is_scored_by_what_the_eval_set_has(record, scored, project):
+    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
+    (project / "mine.jsonl").write_text(record, encoding="utf-8")
+    assert main(["init", "--evalset", "mine.jsonl"]) == 0
+    test = (project / "test_retriever.py").read_text(encoding="utf-8")
+    assert '"recall@10"' in test
+    assert ('"answer.containment@10"' in test) == scored
+    assert "evals/questions.jsonl" not in files(project)
+
+
+def test_a_retriever_beside_an_application_takes_precedence(project, capsys):
+    both = APPLICATION + APPLICATION.partition("ask\n\n\n")[2].replace("application", "retriever")
+    (project / "conftest.py").write_text(both, encoding="utf-8")
+    assert main(["init"]) == 0
+    out = capsys.readouterr().out
+    assert "The test uses its rageval_retriever, and rageval_application is not asked: remove one.\n" in out
+
+
+def test_a_named_retriever_does_not_replace_an_application_in_silence(project, capsys):
+    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
+    (project / "app.py").write_text(SEARCH, encoding="utf-8")
+    assert main(["init", "--retriever", "app:search"]) == 2
+    assert (
+        "conftest.py has rageval_application, and a rageval_retriever would take its place"
+        in capsys.readouterr().err
+    )
+    assert files(project).keys() == {"conftest.py", "app.py"}
+
+
+def test_an_example_of_a_framework_beside_an_application_is_refused(project, capsys):
+    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
+    assert main(["init", "--framework", "langchain"]) == 2
+    assert (
+        "and rageval_application in conftest.py is yours.\nLeave --framework out" in capsys.readouterr().err
+    )
+    assert files(project).keys() == {"conftest.py"}
+
+
+def test_a_conftest_that_only_uses_the_retriever_lacks_it(project, capsys):
+    (project / "conftest.py").write_text("def passages(rageval_retriever):\n    pass\n", encoding="utf-8")
+    assert main(["init"]) == 0
+    assert "kept conftest.py, which exists. Add to it" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_an_application_passes(project, run):
+    (project / "bot.py").write_text(
+        'def ask(question):\n    return "It is five.", [{"id": "kb-1", "text": "Five."}]\n', encoding="utf-8"
+    )
+    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
+    records = [ANSWERED.replace("q1", f"q{n}").replace("days", f"days in case {n}") for n in range(6)]
+    (project / "mine.jsonl").write_text("".join(records), encoding="utf-8")
+    assert main(["init", "--evalset", "mine.jsonl"]) == 0
+    for arguments in ([], ["--rageval-update-baseline"], []):
+        done = run(*arguments)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_a_missing_key_is_what_is_said(project, monkeypatch, capsys):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
+    (project / "bot.py").write_text(
+        "from openai import OpenAI\n\nclient = OpenAI()\n\ndef ask(question):\n    return '', []\n",
+        encoding="utf-8",
+    )
+    assert main(["init"]) == 0
+    out, err = capsys.readouterr()
+    assert (
+        "warning: pytest does not collect test_retriever.py: openai.OpenAIError: Missing credentials." in err
+    )
+    assert "export OPENAI_API_KEY=" in err
+    assert "Add the lines that are named above" not in err
+    with (project / "pytest.ini").open("a", encoding="utf-8") as settings:
+        settings.write("rageval_gateway = true\n")
+    assert main(["init"]) == 0
+    out, err = capsys.readouterr()
+    assert "collected test_retriever.py" in out
+    assert not err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")

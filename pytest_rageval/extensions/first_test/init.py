@@ -2,27 +2,25 @@
 
 import argparse
 import configparser
-import inspect
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err
-from pytest_rageval.core.errors import CallableError, InputError, did_you_mean, summary_line
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.policy import SMALL_SET
 from pytest_rageval.evalsets.loading import load
+from pytest_rageval.extensions.first_test.collecting import check_collected
+from pytest_rageval.extensions.first_test.retriever_name import check_retriever, parse_retriever_name
 from pytest_rageval.extensions.first_test.workflow import ProjectFile, is_installed, repository_root, workflow
-from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 
 QUESTIONS: Final = Path("evals", "questions.jsonl")
 REPLIES: Final = Path("evals", "replies.jsonl")
@@ -31,8 +29,6 @@ TEST_NAME: Final = "test_retriever.py"
 
 PROJECT_FILES: Final = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 """Files that make a folder a project of its own."""
-
-COLLECT_TIMEOUT_S: Final = 120
 
 PASSAGES: Final = {
     "returns": "You can return a tablet within 40 days, complete and in its box.",
@@ -79,10 +75,6 @@ EXAMPLE_PASSAGES: Final = (
     + "]\n"
 )
 BM25: Final = "from pytest_rageval import BM25Retriever\n"
-
-
-RETRIEVER_NAME: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<name>\w+)(?P<rest>(\(\)|\.\w+)*)")
-"""`module:name`, followed by attributes and calls without arguments: my_app:store.as_retriever()."""
 
 
 class FrameworkExample(NamedTuple):
@@ -145,7 +137,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 }
 
 TEST_FILE: Final = '''\
-"""Tests the retriever. The markers are the test."""
+"""Tests the {subject}. The markers are the test."""
 
 import pytest
 
@@ -154,9 +146,14 @@ import pytest
 @pytest.mark.rageval_threshold("{spec}", {bounds})
 # {measure} does not see the order of the passages:
 @pytest.mark.rageval_threshold("{order}", max_drop=0.05)
-def test_the_passage_is_found():
+{answer}def test_the_passage_is_found():
     pass
 '''
+
+ANSWER_THRESHOLD: Final = """\
+# The application answers from its own passages: k is at least their number. The answer has the words of a reference:
+@pytest.mark.rageval_threshold("answer.containment@{k}", max_drop=0.05)
+"""
 
 INI_FILE: Final = """\
 [pytest]
@@ -179,25 +176,47 @@ rageval_baseline.json text eol=lf merge=rageval-baseline
 """
 
 
+RETRIEVER: Final = "rageval_retriever"
+APPLICATION: Final = "rageval_application"
+HAS_FIXTURE: Final = r"^\s*(async )?def {0}\(|name=[\"']{0}\b|^\s*from .+ import .*\b{0}\b"
+"""The pattern of a file that defines a fixture, names it in the decorator, or imports it."""
+
+
+class Tested(NamedTuple):
+    """What the test is of: a fixture, and the conftest.py that has it or gets it."""
+
+    fixture: str
+    conftest: Path
+    is_example: bool = False
+    mark: str = f"def {RETRIEVER}("  # see ProjectFile
+    note: str = ""  # what is said of a fixture that is there
+
+    @property
+    def k(self) -> int:
+        """The cut-off of the scores. An application chooses the number of its passages, and seldom more than 10."""
+        return 2 if self.is_example else 10 if self.fixture == APPLICATION else 5
+
+
 def init_command(options: argparse.Namespace) -> int:
     """Write the files that are missing; for files that exist, print what to add to them. Say what is collected."""
     _check_folder()
-    files = _files(options)
+    tested = _tested(options)
+    files = _files(options, tested)
     # The folders that pytest adds to sys.path when it runs in this folder.
     folders = [str(Path.cwd()), *(str(Path(folder).resolve()) for folder in _setting("pythonpath"))]
     warning = "" if options.retriever is None else check_retriever(options.retriever, folders)
     for path, file in files.items():
         _write(path, file)
-    framework = FRAMEWORKS[options.framework] if options.retriever is None else None
+    framework = FRAMEWORKS[options.framework] if tested.is_example else None
     if framework is not None and framework.module and find_spec(framework.module) is None:
         warning = (
             f"{framework.requires} is not installed for {sys.executable}: pip install {framework.requires}"
         )
     if warning:
         echo_err(f"warning: {warning}")
-    passes = not warning and _check_collected(_place() / TEST_NAME)
+    passes = not warning and check_collected(_place() / TEST_NAME)
     echo("\nNext:")
-    for number, step in enumerate(_next_steps(options, passes=passes), 1):
+    for number, step in enumerate(_next_steps(options, tested, passes=passes), 1):
         echo(f"  {number}. {step}")
     return 0
 
@@ -236,38 +255,7 @@ def _place() -> Path:
     return TESTS if TESTS.is_dir() or is_installed() else Path()
 
 
-def _check_collected(test: Path) -> bool:
-    try:
-        done = subprocess.run(
-            # -P: like the command `pytest`, without the current folder in sys.path.
-            [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COLLECT_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        echo_err(f"warning: whether pytest collects {test.as_posix()} is not known: {summary_line(error)}")
-        return False
-    lines = done.stdout.splitlines()
-    found = [
-        line
-        for line in lines
-        if line.replace("\\", "/").startswith((f"{test.as_posix()}:", f"{test.as_posix()} "))
-    ]
-    if found and done.returncode == 0:
-        echo(f"collected {found[0]}")
-        return True
-    seen = next((line.strip("= ") for line in reversed(lines) if line.strip()), done.stderr[-200:].strip())
-    echo_err(
-        f"warning: pytest does not collect {test.as_posix()}: {seen}.\n"
-        "Add the lines that are named above, if any. If it stays so, `pytest --collect-only` shows why: testpaths, "
-        "addopts, python_files or an import error. A test that is not collected passes every build."
-    )
-    return False
-
-
-def _next_steps(options: argparse.Namespace, *, passes: bool) -> list[str]:
+def _next_steps(options: argparse.Namespace, tested: Tested, *, passes: bool) -> list[str]:
     place = _place()
     run = "Run `pytest`: it passes. Without a baseline, max_drop only warns."
     if not passes:
@@ -275,10 +263,10 @@ def _next_steps(options: argparse.Namespace, *, passes: bool) -> list[str]:
     baseline = "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it."
     file = (place / QUESTIONS).as_posix()
     questions = f"Write your own questions into {file}, each with the passages that answer it (gold)."
-    if options.retriever is None:
+    if tested.is_example:
         return [
             run,
-            f"Return your own retriever from the fixture in {(place / 'conftest.py').as_posix()}.",
+            f"Return your own retriever from the fixture in {tested.conftest.as_posix()}.",
             questions,
             baseline,
         ]
@@ -293,42 +281,90 @@ def _next_steps(options: argparse.Namespace, *, passes: bool) -> list[str]:
     ]
 
 
-def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
-    if options.evalset is not None and options.retriever is None:
+def _tested(options: argparse.Namespace) -> Tested:
+    """Return what the test is of: what --retriever names, a fixture that pytest finds for the test, or the example."""
+    place = _place()
+    found: dict[str, Path] = {}
+    for folder in (place, *place.parents):  # pytest takes the nearest
+        text = _text(folder / "conftest.py")
+        for name in (RETRIEVER, APPLICATION):
+            if re.search(HAS_FIXTURE.format(name), text, re.MULTILINE):
+                found.setdefault(name, folder / "conftest.py")
+    own, application = found.get(RETRIEVER), found.get(APPLICATION)
+    if options.retriever is not None:
+        if application is not None:
+            raise InputError(
+                f"{application.as_posix()} has {APPLICATION}, and a {RETRIEVER} would take its place: the application "
+                f"would not be tested.\nLeave --retriever out, or take {APPLICATION} out."
+            )
+        return Tested(RETRIEVER, place / "conftest.py")
+    if own is not None:
+        note = "" if application is None else f", and {APPLICATION} is not asked: remove one"
+        is_example = EXAMPLE_PASSAGES.strip() in _text(own)
+        return Tested(
+            RETRIEVER, own, is_example, RETRIEVER, note and f". The test uses its {RETRIEVER}{note}."
+        )
+    if application is not None:
+        return Tested(APPLICATION, application, mark=APPLICATION, note=f". The test uses its {APPLICATION}.")
+    return Tested(RETRIEVER, place / "conftest.py", is_example=True)
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; empty if it cannot be read."""
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_text(encoding="utf-8")
+    return ""
+
+
+def _files(options: argparse.Namespace, tested: Tested) -> dict[Path, ProjectFile]:
+    if options.evalset is not None and tested.is_example:
         raise InputError(
             f"--evalset {options.evalset} needs --retriever: the example's retriever knows three passages, not yours.\n"
-            "Name yours, such as: --retriever support_bot.search:search"
+            "Name yours, such as: --retriever support_bot.search:search; or write its fixture in conftest.py first, "
+            f"{RETRIEVER} or {APPLICATION}."
         )
     place = _place()
     evalset = place / QUESTIONS if options.evalset is None else options.evalset
-    if options.framework is not None and options.retriever is not None:
+    if options.framework is not None and not tested.is_example:
+        named = (
+            "--retriever names"
+            if options.retriever
+            else f"{tested.fixture} in {tested.conftest.as_posix()} is"
+        )
         raise InputError(
-            f"--framework {options.framework} writes an example retriever, and --retriever names yours.\n"
-            "Leave one of them out: a retriever of LangChain, LlamaIndex or Haystack is recognised by its methods."
+            f"--framework {options.framework} writes an example retriever, and {named} yours.\n"
+            "Leave --framework out: a retriever of LangChain, LlamaIndex or Haystack is recognised by its methods."
         )
     conftest = _conftest(options)
-    bounds = "min=0.9, max_drop=0.02" if options.retriever is None else "max_drop=0.02"
+    bounds = "min=0.9, max_drop=0.02" if tested.is_example else "max_drop=0.02"
     # The score needs no model. On a small set the test of a drop misses most real ones, and nothing is lost by chance.
     if options.evalset is None or len(load(options.evalset)) < SMALL_SET:
         bounds += ', policy="snapshot"'
-    spec, order = _score_specs(options)
+    spec, order = _score_specs(options, tested)
+    is_application = tested.fixture == APPLICATION
+    has_answers = options.evalset is None or any(example.wanted for example in load(options.evalset))
     # Of NDCG, a passage that falls from rank 1 to 2 costs 0.37: 0.05 is one such fall in seven questions.
     test = TEST_FILE.format(
-        evalset=_path_literal(evalset), spec=spec, bounds=bounds, order=order, measure=spec.partition("@")[0]
+        subject="application" if is_application else "retriever",
+        evalset=_path_literal(evalset),
+        spec=spec,
+        bounds=bounds,
+        order=order,
+        measure=spec.partition("@")[0],
+        answer=ANSWER_THRESHOLD.format(k=tested.k) if is_application and has_answers else "",
     )
     files = {
-        place / "conftest.py": ProjectFile(
-            "the fixture that returns your retriever", conftest, conftest, mark="def rageval_retriever("
+        tested.conftest: ProjectFile(
+            "the fixture that returns your retriever", conftest, conftest, mark=tested.mark, note=tested.note
         ),
-        place / TEST_NAME: ProjectFile("the test", test, test),
+        place / TEST_NAME: ProjectFile("the test", test, test, mark="@pytest.mark.rageval_evalset("),
     }
     if options.evalset is None:
-        is_example = options.retriever is None
-        records = EXAMPLE_RECORDS if is_example else [PLACEHOLDER_RECORD]
+        records = EXAMPLE_RECORDS if tested.is_example else [PLACEHOLDER_RECORD]
         lines = "".join(f"{json.dumps(record)}\n" for record in records)
         purpose = (
             "three questions, each with the passage that answers it"
-            if is_example
+            if tested.is_example
             else "a placeholder for your questions"
         )
         files[place / QUESTIONS] = ProjectFile(purpose, lines, "")
@@ -340,7 +376,7 @@ def _files(options: argparse.Namespace) -> dict[Path, ProjectFile]:
     )
     attributes = GITATTRIBUTES.format(replies=replies)
     files[Path(".gitattributes")] = ProjectFile("how git merges recorded replies", attributes, attributes)
-    example = None if options.retriever else FRAMEWORKS[options.framework]
+    example = FRAMEWORKS[options.framework] if tested.is_example else None
     requires = None if example is None else [example.requires] if example.requires else []
     files[repository_root() / ".github" / "workflows" / "rageval.yml"] = workflow(requires)
     return files
@@ -357,20 +393,16 @@ def _conftest(options: argparse.Namespace) -> str:
     )
 
 
-def _score_specs(options: argparse.Namespace) -> tuple[str, str]:
+def _score_specs(options: argparse.Namespace, tested: Tested) -> tuple[str, str]:
     """Return two scores for the first test that the eval set allows without a model; the second one sees the order.
 
     They have the same cut-off, so that each question is searched once.
     """
-    if options.retriever is None:
-        return "recall@2", "ndcg@2"
-    if options.evalset is None:
-        return "recall@5", "ndcg@5"
-    examples = list(load(options.evalset))
-    if any(example.gold for example in examples):
-        return "recall@5", "ndcg@5"
+    examples = [] if options.evalset is None else list(load(options.evalset))
+    if options.evalset is None or any(example.gold for example in examples):
+        return f"recall@{tested.k}", f"ndcg@{tested.k}"
     if any(example.wanted for example in examples):
-        return "contains.hit@5", "contains.mrr@5"
+        return f"contains.hit@{tested.k}", f"contains.mrr@{tested.k}"
     raise InputError(
         f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
         'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'
@@ -403,9 +435,7 @@ def _settings_file() -> Path:
 
 
 def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
-    text = ""
-    with suppress(OSError, UnicodeDecodeError):
-        text = settings.read_text(encoding="utf-8")
+    text = _text(settings)
     named = "pytest-rageval" in text
     return [line for line in lines if line not in text and not (named and "pytest-rageval" in line)]
 
@@ -435,74 +465,12 @@ def _write(path: Path, file: ProjectFile) -> None:
             new.write(file.content)
         echo(f"wrote {path.as_posix()}: {file.purpose}")
         return
-    text = ""
-    with suppress(OSError, UnicodeDecodeError):
-        text = path.read_text(encoding="utf-8")
+    text = _text(path)
     if text != file.content and not file.addition:
         echo(f"kept {path.as_posix()}, which exists")
     elif (file.mark or file.addition.strip()) in text:
-        echo(f"unchanged {path.as_posix()}: it has the lines already")
+        echo(f"unchanged {path.as_posix()}: it has the lines already{file.note}")
     else:
         place = f" {file.place}" if file.place else ""
         echo(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
         echo(indent(file.addition.rstrip(), "    "))
-
-
-def parse_retriever_name(retriever: str) -> re.Match[str]:
-    """Return a match with the groups `module`, `name`, and `rest` (attributes and calls)."""
-    match = RETRIEVER_NAME.fullmatch(retriever)
-    if match is None:
-        raise InputError(
-            f"--retriever {retriever!r} is not of the form MODULE:NAME.\n"
-            "Write the module as in an import, a colon, and the retriever in it: support_bot.search:search, "
-            "my_app:store.as_retriever(), or my_app:build() for a function that makes it."
-        )
-    return match
-
-
-def check_retriever(retriever: str, folders: Sequence[str]) -> str:
-    """Import the module of the retriever and look up the name, without calling anything."""
-    match = parse_retriever_name(retriever)
-    module, head = match["module"], f"--retriever {retriever}"
-    sys.path[:0] = folders
-    try:
-        value: Any = import_module(module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing and f"{module}.".startswith(f"{missing}."):
-            raise InputError(
-                f"{head}: there is no module {missing!r}, neither in {folders[0]} nor installed for {sys.executable}.\n"
-                "Start it where you start pytest, in the environment of your project: python -m pytest_rageval init …"
-            ) from None
-        return f"{module} cannot be imported here, so that pytest will fail: {summary_line(error)}"
-    # Attributes before the first call are looked up; nothing is known about the result of a call.
-    before_call, *calls = match["rest"].split("()")
-    path = module
-    for name in [match["name"], *before_call.split(".")[1:]]:
-        if not hasattr(value, name):
-            raise InputError(f"{head}: {path} has no {name!r}.{did_you_mean(name, dir(value))}")
-        value, path = getattr(value, name), f"{path}.{name}"
-    if calls and callable(value):
-        return ""
-    if calls or not any(recognises(value) for recognises, _ in ADAPTERS):
-        raise InputError(
-            f"{head}: {path} is of type {type(value).__name__}, which cannot be called.\n"
-            "Name a function (query, k), or a retriever of LangChain, LlamaIndex or Haystack."
-        )
-    if isinstance(value, type) or _has_no_parameters(value):
-        kind = "a class" if isinstance(value, type) else "a function without arguments"
-        raise InputError(
-            f"{head}: {path} is {kind}.\nIf it makes the retriever, write --retriever '{retriever}()'."
-        )
-    try:
-        search_of(value, ADAPTERS, path)
-    except CallableError as error:
-        raise InputError(f"{head}: {error}") from None
-    return ""
-
-
-def _has_no_parameters(function: object) -> bool:
-    """Return True for a function without parameters, which cannot be called with a question."""
-    with suppress(TypeError, ValueError):
-        return callable(function) and not inspect.signature(function).parameters
-    return False

@@ -56,6 +56,7 @@ class ProjectFile(NamedTuple):
     addition: str  # the lines to add to an existing file; empty if it needs none
     place: str = ""  # where to add them, such as "below `jobs:`"
     mark: str = ""  # a text that shows that a file has the lines already; default: the addition
+    note: str = ""  # what is said besides of a file that has them
 
 
 def repository_root() -> Path:
