@@ -1,6 +1,7 @@
 """A first test: `init` writes one for a project, `demo` runs the example.
 
-`workflow` is the file for GitHub.
+`workflow` is the file for GitHub. `retriever_name` reads what `--retriever` names. `collecting` says whether pytest
+collects the written test.
 """
 
 from typing import Final
