@@ -1,6 +1,7 @@
 """`rageval gate`: a test in no file, by the real pytest."""
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pytest_rageval.cli import main
 from tests.docs.pages import ROOT
@@ -151,35 +153,35 @@ def test_a_program_settings_and_fixtures_of_the_folder(pytester: pytest.Pytester
 
 
 @pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_the_example_in_javascript(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is green as it is, red after one line of it changed, and green after that is accepted."""
-    folder = pytester.path / "javascript"
-    shutil.copytree(EXAMPLE / "handbook", pytester.path / "handbook")
-    shutil.copytree(EXAMPLE / "javascript", folder)
-    monkeypatch.chdir(folder)
-    arguments = (
-        "evals/questions.jsonl",
-        "--retriever",
-        "node search.mjs",
-        "--score",
-        "recall@3",
-        "--max-drop",
-        "0.02",
+@pytest.mark.usefixtures("node")
+def test_the_example_in_typescript(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the step of its workflow it is green, red after one line of it changed, and green after that is accepted."""
+    workflow = (EXAMPLE / "typescript" / ".github" / "workflows" / "search.yml").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "any-language.md").read_text(encoding="utf-8")
+    assert f"```yaml\n# .github/workflows/search.yml\n{workflow}```" in page
+    (step,) = (
+        step["run"]
+        for step in yaml.safe_load(workflow)["jobs"]["gate"]["steps"]
+        if "gate" in step.get("run", "")
     )
-    run = partial(pytester.run, sys.executable, "-m", "pytest_rageval", "gate", *arguments)
-    assert run().ret == pytest.ExitCode.OK
-    source = folder / "search.mjs"
+    arguments = shlex.split(step.partition("rageval gate ")[2])
+    folder = pytester.path / "typescript"
+    shutil.copytree(EXAMPLE / "handbook", pytester.path / "handbook")
+    shutil.copytree(EXAMPLE / "typescript", folder)
+    monkeypatch.chdir(folder)
+    run = partial(pytester.run, sys.executable, "-m", "pytest_rageval", "gate")
+    assert run(*arguments).ret == pytest.ExitCode.OK
+    source = folder / "search.ts"
     good = source.read_text(encoding="utf-8")
     source.write_text(
         good.replace("const terms = tokenize(query);", 'const terms = query.split(" ");'), encoding="utf-8"
     )
-    red = run()
+    red = run(*arguments)
     assert red.ret == pytest.ExitCode.TESTS_FAILED
     red.stdout.fnmatch_lines(["recall@3 fell from 0.918 to 0.632*"])
-    assert run("--update-baseline").ret == pytest.ExitCode.OK
-    assert run().ret == pytest.ExitCode.OK
+    assert "0.632" in (folder / "rageval.md").read_text(encoding="utf-8")
+    assert run("--update-baseline", *arguments).ret == pytest.ExitCode.OK
+    assert run(*arguments).ret == pytest.ExitCode.OK
 
 
 @pytest.mark.slow

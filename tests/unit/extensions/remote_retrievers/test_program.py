@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.docs.pages import ROOT
 
 pytestmark = [pytest.mark.slow]
 
-NODE = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
 PROGRAM = """
 import json, os, sys, time
@@ -168,10 +166,10 @@ def test_settings_are_the_fingerprint(command: list[str]) -> None:
     }  # fmt: skip
 
 
-@NODE
-def test_the_example_in_javascript_answers(loop: BackgroundEventLoop) -> None:
-    folder = ROOT / "example_project" / "javascript"
-    retriever = adapt_retriever(CommandRetriever(["node", "search.mjs"], cwd=folder), loop)
+@pytest.mark.usefixtures("node")
+def test_the_example_in_typescript_answers(loop: BackgroundEventLoop) -> None:
+    folder = ROOT / "example_project" / "typescript"
+    retriever = adapt_retriever(CommandRetriever(["node", "search.ts"], cwd=folder), loop)
     ranking = loop.run(retriever.retrieve("How long do refunds of a voucher take?", 3))
     assert len(set(ranking.ids)) == 3
     assert all(document.text and document.score for document in ranking)
