@@ -25,6 +25,9 @@ MIN_SAME_TAG: Final = 3  # with fewer lost questions, a tag that they share may 
 MIN_REMOVED: Final = 3
 """From this number of questions on that retrieved a gold passage which none retrieves now, it was probably removed."""
 
+MIN_GONE, MOST_GONE = 5, 0.5
+"""From this number and share of the passages of the baseline on that no search finds now, that is said."""
+
 SAME_ORDER_SHARE: Final = 0.8  # of those searches, with the other passages in their order
 
 MAX_LISTED: Final = 3
@@ -125,7 +128,8 @@ def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequenc
     pairs = [] if comparison is None else [*comparison.pairs]
     old = [pair.old_ranking for pair in pairs if pair.old_ranking is not None]
     smaller = _smaller_number(rankings, old)
-    yield from _short_causes(score.outcomes, old, smaller)
+    short = [*_short_causes(score.outcomes, old, smaller)]
+    yield from short
     now = {label for ranking in rankings for label in ranking.labels}
     new = len(now.difference(*old)) / len(now)
     is_rebuilt = bool(old) and new >= NEW_SHARE
@@ -142,6 +146,13 @@ def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequenc
         what = f"gold {names}" if len(removed) == 1 else f"{len(removed)} gold passages ({names})"
         then = f"retrieved for {questions} questions before, for none now"
         yield _Cause(f"{what}: {then}: removed from the index, or filtered out?", is_sure=True)
+    elif not (short or is_rebuilt or renamed):
+        before = set(chain.from_iterable(old))
+        gone = before - now
+        if len(gone) >= max(MIN_GONE, MOST_GONE * len(before)):
+            removed = [*gone]
+            which = f"{len(gone)} of {len(before)} passages of the baseline are found by no search now"
+            yield _Cause(f"{which}: is the index incomplete, or is there a filter?")
     if shared := _shared_metadata(rankings, losses):
         yield _Cause(f"all that is found now has {shared}")
     returned = None if smaller is None else smaller[0]

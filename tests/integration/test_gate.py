@@ -91,7 +91,7 @@ def test_the_length_of_the_failure_is_the_readers_choice(project):
     project.test(RECALL)
     project.run(UPDATE)
     project.lose(*range(1, 16))
-    for arguments, most, shown in (((), 25, 4), (("-q",), 12, 0), (("-v",), 99, 15), (("-vv",), 199, 15)):
+    for arguments, most, shown in (((), 25, 3), (("-q",), 12, 0), (("-v",), 99, 15), (("-vv",), 199, 15)):
         lines = project.run(*arguments).outlines
         start = next(n for n, line in enumerate(lines) if "_ test_gate _" in line)
         end = lines.index("test_it.py:4: Failed") + 1

@@ -21,7 +21,7 @@ KEY_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_API_KEY\b")
 ADD_LINES: Final = (
     "Add the lines that are named above, if any. If it stays so, `pytest --collect-only` shows why"
 )
-UNSEEN: Final = "A test that is not collected passes every build."
+UNSEEN: Final = "Until pytest collects it, nothing is tested."
 
 
 def check_collected(test: Path) -> bool:

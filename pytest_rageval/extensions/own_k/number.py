@@ -103,8 +103,6 @@ def change_text(test: JudgedTest, before: int, *, is_measured: bool) -> str:
         specs = [Spec.parse(result.threshold.spec) for result in test.judged if result.comparison]
         deepest = max(specs, key=lambda spec: spec.k or 0)
         seen = f"Scores look only at the first {counted(deepest.k or 0, 'document')}, so {deepest} may not show it. "
-        remedy = f"{seen if deepest.k else ''}{REMEDY}"
-    return (
-        f"the retriever returned {before} documents in the baseline where nobody asks for a number, and {number} "
-        f"now{place}. {remedy}"
-    )
+        remedy = f"{seen if deepest.k and number >= deepest.k else ''}{REMEDY}"
+    now = f"{before} documents in the baseline, and {number} now{place}"
+    return f"called without k, the retriever returned {now}. {remedy}"

@@ -58,6 +58,13 @@ def _other(lost: int) -> list[list[str]]:
         ([[]] * N, "every search returned nothing: is the index built?"),
         (_other(8), "8 of 8 lost: their gold is not in the top 3 now"),
         (
+            [["g0", "a0", "b0"] if n < 8 else OLD[n] for n in range(N)],
+            (
+                "21 of 36 passages of the baseline are found by no search now: is the index incomplete, or is there a "
+                "filter?"
+            ),
+        ),
+        (
             [[f"a{n}", f"g{n}", f"b{n}"] if n % 2 else [f"a{n}", f"b{n}", f"g{n}"] for n in range(N)],
             "12 lost: gold fell from rank 1 to 2–3: another order",
         ),
