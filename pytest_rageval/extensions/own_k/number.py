@@ -104,5 +104,7 @@ def change_text(test: JudgedTest, before: int, *, is_measured: bool) -> str:
         deepest = max(specs, key=lambda spec: spec.k or 0)
         seen = f"Scores look only at the first {counted(deepest.k or 0, 'document')}, so {deepest} may not show it. "
         remedy = f"{seen if deepest.k and number >= deepest.k else ''}{REMEDY}"
-    now = f"{before} documents in the baseline, and {number} now{place}"
-    return f"called without k, the retriever returned {now}. {remedy}"
+    return (
+        f"called without k, the retriever returned {before} documents in the baseline, and {number} "
+        f"now{place}. {remedy}"
+    )

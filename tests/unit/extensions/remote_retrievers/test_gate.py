@@ -156,7 +156,7 @@ def test_a_program_settings_and_fixtures_of_the_folder(pytester: pytest.Pytester
 @pytest.mark.usefixtures("node")
 def test_the_example_in_typescript(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the step of its workflow it is green, red after one line of it changed, and green after that is accepted."""
-    workflow = (EXAMPLE / "typescript" / ".github" / "workflows" / "search.yml").read_text(encoding="utf-8")
+    workflow = (EXAMPLE / "typescript" / "workflow.yml").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "how-to" / "any-language.md").read_text(encoding="utf-8")
     assert f"```yaml\n# .github/workflows/search.yml\n{workflow}```" in page
     (step,) = (
