@@ -261,7 +261,7 @@ ANSWERED = '{"id": "q1", "question": "How many days?", "answers": ["five"], "gol
 
 @pytest.mark.parametrize("folder", [".", "tests"])
 def test_an_application_is_what_the_test_uses(folder, project, capsys):
-    """A retriever beside it would take precedence, and the application would be tested no longer."""
+    """A fixture rageval_retriever takes precedence: the application would no longer be tested."""
     (project / folder).mkdir(exist_ok=True)
     (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
     for _ in range(2):

@@ -148,7 +148,7 @@ def _gone(searches: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
     moved_up = []
     for old, now in searches:
         kept = [label for label in old if label in found]
-        # Nothing is told by a ranking that lost its end, or that keeps one passage, which a better order puts first.
+        # A ranking that lost its end, or keeps one passage, says nothing: a better order can do that.
         if len(kept) > 1 and kept != [*old[: len(kept)]]:
             moved_up.append({*kept} <= {*now[: len(kept)]})
     return f"{len(gone)} of {len(before)}" if sum(moved_up) > len(moved_up) / 2 else ""

@@ -1,7 +1,7 @@
 """A store in a folder of diskcache, for teams that share a `Cache` or a `FanoutCache`.
 
 diskcache unpickles values that it reads (CVE-2025-69872). `_text_disk` does not: it stores text in SQLite and refuses
-everything else. Claims and spending are in a file of this package beside it.
+everything else. Claims and spending are in a separate SQLite file.
 """
 
 import contextlib
