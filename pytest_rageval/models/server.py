@@ -67,7 +67,8 @@ class RemoteServer(Server):
             raise ServerError(
                 f"No key is set for the server at {self.base_url}: {self.key_name} is empty.\n"
                 f"Set it, or name a server that needs no key with {URL_OPTIONS[self.role]}. "
-                "Replies in the cache or a cassette need no key."
+                "Replies in the cache or a cassette need no key; --rageval-replay names what changed in a request that "
+                "they lack."
             )
         return self._url
 
