@@ -17,7 +17,7 @@ import pluggy
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.event_loop import BackgroundEventLoop
+    from pytest_rageval.calls.event_loop import BackgroundEventLoop
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold

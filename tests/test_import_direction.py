@@ -19,13 +19,14 @@ import pytest_rageval
 
 PACKAGE = Path(pytest_rageval.__file__).parent
 LAYERS = {
-    8: {"__main__", "extensions"},
-    7: {"cli", "plugin"},
-    6: {"run"},
-    5: {"reports"},
-    4: {"scores"},
-    3: {"answers", "retrievers"},
-    2: {"evalsets", "gate", "models"},
+    9: {"__main__", "extensions"},
+    8: {"cli", "plugin"},
+    7: {"run"},
+    6: {"reports"},
+    5: {"scores"},
+    4: {"answers", "retrievers"},
+    3: {"evalsets", "gate", "models"},
+    2: {"calls"},
     1: {"core", "hookspecs"},
     0: {"lib", "stats"},
 }
@@ -206,7 +207,7 @@ def test_importing_the_plugin_is_cheap(module: str) -> None:
 @pytest.mark.slow
 def test_a_session_needs_the_heavy_ones() -> None:
     """A session imports the heavy libraries by these names, so that the test above can fail."""
-    ours = ("retrievers.bm25", "models.stores.sqlite_file", "core.event_loop", "reports.html")
+    ours = ("retrievers.bm25", "models.stores.sqlite_file", "calls.event_loop", "reports.html")
     script = f"import sys, openai, {', '.join(f'pytest_rageval.{each}' for each in ours)}\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}print(*sys.modules)"], capture_output=True, text=True, check=True

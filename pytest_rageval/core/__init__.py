@@ -10,7 +10,4 @@
   the command `rageval`.
 - `policy`: `Policy`, how the bounds of a threshold are decided.
 - `errors`: the errors, and messages that name a remedy.
-- `user_code`: calls of the user's functions, with checks of what they return. `identity`: their names in request keys.
-- `event_loop`: an event loop in a thread of its own, for evaluations that wait for models or for the user's async code.
-  `threads`: its loop and its pool of threads. `gathering`: runs many coroutines at once, and without an event loop.
 """

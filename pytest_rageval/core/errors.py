@@ -18,7 +18,7 @@ Cause = Literal["retriever", "example", "run"]
 """The reason why an example has no score: the retriever failed, the example lacks data that the score needs, or
 another part of this run failed, such as a server."""
 
-STORED_AS: Final = "pytest_rageval.errors"  # see core.identity
+STORED_AS: Final = "pytest_rageval.errors"  # see calls.STORED_AS
 PACKAGE_FOLDER: Final = Path(__file__).parents[1]
 MAX_FRAMES: Final = 5
 """The number of frames of the user's code that a message shows, counted from the innermost frame."""

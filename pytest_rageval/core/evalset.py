@@ -63,7 +63,7 @@ def conversation_text(history: Iterable[Message]) -> str:
     )
 
 
-STORED_AS: Final = "pytest_rageval.datatypes"  # see core.identity
+STORED_AS: Final = "pytest_rageval.datatypes"  # see calls.STORED_AS
 RETRIEVER_CONTEXT: Final = ("history", "filters", "metadata")
 """The fields of an example that a retriever can receive in addition to the question."""
 

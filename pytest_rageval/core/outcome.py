@@ -16,7 +16,7 @@ from pytest_rageval.core.spec import score_name
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
-STORED_AS: Final = "pytest_rageval.scores"  # see core.identity
+STORED_AS: Final = "pytest_rageval.scores"  # see calls.STORED_AS
 SCORING_VERSION: Final = "1"
 """The version of the scoring rules. It changes when a release scores the same answers differently; older baselines are
 then stale."""

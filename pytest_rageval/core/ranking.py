@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
 
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 
-STORED_AS: Final = "pytest_rageval.datatypes"  # see core.identity
+STORED_AS: Final = "pytest_rageval.datatypes"  # see calls.STORED_AS
 NOT_WRITTEN: Final = "not written"
 """The key of a field's metadata that leaves the field out of the record that a shard stores: no verdict needs it."""
 

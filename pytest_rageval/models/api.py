@@ -17,11 +17,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, TypeVar, cast
 
+from pytest_rageval.calls import stored_module
+from pytest_rageval.calls.event_loop import BackgroundEventLoop, in_asyncio
+from pytest_rageval.calls.user_code import CACHED, count_completion
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError, Planned
-from pytest_rageval.core.event_loop import BackgroundEventLoop, in_asyncio
-from pytest_rageval.core.identity import stored_module
 from pytest_rageval.core.parsers import REJECTED_ARGUMENTS
-from pytest_rageval.core.user_code import CACHED, count_completion
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
@@ -402,7 +402,7 @@ def _refuse_non_text_keys(result: Any) -> None:
 
 Conversation = str | Sequence[Message]
 
-STORED_AS: Final = "pytest_rageval.llm.api"  # see core.identity
+STORED_AS: Final = "pytest_rageval.llm.api"  # see calls.STORED_AS
 REFUSED: Final = {**REJECTED_ARGUMENTS, "n": "ask with sample=0, 1, 2 … instead"}
 """Arguments that other clients accept and `LLM.complete` does not, with what to do instead."""
 

@@ -22,8 +22,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
+from pytest_rageval.calls.threads import DaemonThreadPool
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.core.threads import DaemonThreadPool
 from pytest_rageval.models.cassette import read_cassette
 from pytest_rageval.models.messages import Reply, Request, RequestSummary
 from pytest_rageval.models.stores.interface import Entry, OpenStore, ReplyStore, Spending, skip_damaged

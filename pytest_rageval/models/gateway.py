@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from pytest_rageval.calls.gathering import require_loop
 from pytest_rageval.core.errors import RagevalError, Unscored
-from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import Server

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Final, Protocol, Self, cast
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import InvalidResult, UserCallable, bounded_text
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
 from pytest_rageval.core.evalset import conversation_text, history_of
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.settings import TEMPERATURE
-from pytest_rageval.core.user_code import InvalidResult, UserCallable, bounded_text
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import has_parameter, signature_of
 from pytest_rageval.lib.text import counted

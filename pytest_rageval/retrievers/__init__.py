@@ -14,11 +14,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import InvalidResult, UserCallable, is_cached
 from pytest_rageval.core.errors import Cause, InputError, QueryError, Unscored
 from pytest_rageval.core.evalset import EXCLUDED, Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import CreatedDocuments, Document, Ranking, Retrieval
-from pytest_rageval.core.user_code import InvalidResult, UserCallable, is_cached
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_identifier, id_key
 from pytest_rageval.lib.lazy import Lazy

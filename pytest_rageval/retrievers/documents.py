@@ -9,9 +9,9 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard, cast
 
+from pytest_rageval.calls.user_code import InvalidResult, bounded_list, bounded_text
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.ranking import CreatedDocuments, Document, Retrieval, Span, Stage, Step
-from pytest_rageval.core.user_code import InvalidResult, bounded_list, bounded_text
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import (
     as_identifier,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import is_inline, require_loop
+from pytest_rageval.calls.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import is_inline, require_loop
-from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
 
 Key = tuple[str, int | None]
 

@@ -7,7 +7,7 @@ the store, and a shape is read only if it has one meaning.
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_rageval.core.user_code import InvalidResult
+from pytest_rageval.calls.user_code import InvalidResult
 from pytest_rageval.lib.foreign_values import (
     JsonObject,
     as_mapping,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pytest_rageval.answers.comparators import MEASURES, with_settings
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import GIVEN_BY, PlanStub, UserCallable, is_built_in, is_cached
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import Settings
-from pytest_rageval.core.user_code import GIVEN_BY, PlanStub, UserCallable, is_built_in, is_cached
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.evalsets.records import check_evalset

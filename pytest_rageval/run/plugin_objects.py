@@ -8,17 +8,17 @@ from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, Protocol, cast
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import require_loop
+from pytest_rageval.calls.user_code import CALL_ERRORS, InvalidResult, UserCallable, is_cancelled
 from pytest_rageval.core.errors import CallableError, QueryError, RagevalError, Unscored, summary_line
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import require_loop
 from pytest_rageval.core.outcome import Outcome
-from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, UserCallable, is_cancelled
 from pytest_rageval.lib.foreign_values import as_number, as_share
 from pytest_rageval.lib.text import counted
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
-STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see core.identity
+STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see calls.STORED_AS
 
 
 class UserComparator(Protocol):

@@ -9,15 +9,15 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import gather_all, gather_results
+from pytest_rageval.calls.user_code import MAX_FAILURES
 from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, ReplyPending, Unscored
 from pytest_rageval.core.evalset import EvalSet, Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import gather_all, gather_results
 from pytest_rageval.core.outcome import Outcome, Score, too_many_unscored
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
-from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted

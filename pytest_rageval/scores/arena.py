@@ -20,10 +20,10 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import parse_explained_preference
 from pytest_rageval.answers.judge.tasks import invalid_result, require_result, split_explanation
+from pytest_rageval.calls.gathering import gather_two
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Unscored
 from pytest_rageval.core.evalset import Example, ExampleSubset
-from pytest_rageval.core.gathering import gather_two
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import JsonObject

@@ -14,6 +14,7 @@ from pytest_rageval.answers.comparators import (
     measure_fingerprint,
 )
 from pytest_rageval.answers.judge import collect_tallies
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import (
     CallableError,
     InputError,
@@ -23,7 +24,6 @@ from pytest_rageval.core.errors import (
     Unscored,
 )
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore

@@ -19,10 +19,10 @@ from functools import lru_cache
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.calls.gathering import gather_all, gather_two
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all, gather_two
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.lib.foreign_values import JsonObject

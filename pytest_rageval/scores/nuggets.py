@@ -24,9 +24,9 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import PARTIAL_SUPPORT, JudgeTask
 from pytest_rageval.answers.judge.replies import SUPPORT_LABELS, parse_support
 from pytest_rageval.answers.judge.tasks import invalid_result, require_result
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import NoGroundTruth, Undefined
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.core.ranking import Ranking, excerpt
 from pytest_rageval.lib.foreign_values import as_share

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import InputError, NoGroundTruth
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.scores.definition import Scored, ScoreDef, score_with_progress

@@ -21,6 +21,7 @@ from pytest_rageval.answers.comparators import (
     lowest,
     parse_expression,
 )
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import (
     GoldNotRetrieved,
     NoGroundTruth,
@@ -29,7 +30,6 @@ from pytest_rageval.core.errors import (
     UnusableRanking,
 )
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome, Tally
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.core.spec import Relevance, Spec

@@ -13,9 +13,9 @@ from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from pytest_rageval.calls.gathering import is_fatal, is_inline, require_loop
 from pytest_rageval.core.errors import CallableError, InputError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example, QuestionWithHistory
-from pytest_rageval.core.gathering import is_fatal, is_inline, require_loop
 from pytest_rageval.core.ranking import CreatedDocuments, Document, Ranking, Span
 from pytest_rageval.lib.spool import Spool
 

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import parse_citations
 from pytest_rageval.answers.overlap import containment
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Undefined, UnusableRanking
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.scores.contains import contains_answer
 from pytest_rageval.scores.gold_matching import GoldMatch

@@ -46,10 +46,10 @@ from typing import Final, cast
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
 from pytest_rageval.answers.comparators import highest, lowest
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Undefined, is_placeholder
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.scores.definition import (

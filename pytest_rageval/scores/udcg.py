@@ -12,8 +12,8 @@ from math import exp, fsum
 from typing import Final
 
 from pytest_rageval.answers.abstention import abstains
+from pytest_rageval.calls.gathering import gather_all, gather_two
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all, gather_two
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.cli import main
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.models import rate_limits
 from tests.integration.conftest import on_a_terminal
 from tests.llm_server import Fault, clerk

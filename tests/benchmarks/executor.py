@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval import RetrieverFactory
-from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.retrievers import adapt_retriever
 
 PASSAGES, WORDS, VOCABULARY, TERMS, ROUNDS, WORKERS = 18_000, 60, 400, 12, 5, 2

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from pytest_rageval.core import user_code
+from pytest_rageval.calls import user_code
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,7 @@ def timed(project, monkeypatch):
     project.evalset(24)
 
     def make(factor, kind="sync", reference=REFERENCE):
-        head = f"from pytest_rageval.core import user_code\n{corpus}\n{RETRIEVERS[kind]}"
+        head = f"from pytest_rageval.calls import user_code\n{corpus}\n{RETRIEVERS[kind]}"
         project.pytester.makeconftest(f"{head}\n{FIXTURES.format(factor)}\n{reference}")
         return project
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.api import LLM, REFUSED
 from pytest_rageval.models.cassette import entry_line, parse_entry, read_cassette, write_cassette

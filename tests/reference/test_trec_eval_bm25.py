@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.spec import Spec

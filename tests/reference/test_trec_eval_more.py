@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 import pytrec_eval
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.run.registry import resolve

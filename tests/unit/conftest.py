@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 
 TIMEOUT_S = 60.0
 

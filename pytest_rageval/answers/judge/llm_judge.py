@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pytest_rageval.answers.judge import JudgeTask, Text, Verdict, record_tally
 from pytest_rageval.answers.judge.replies import unreadable_reply
 from pytest_rageval.answers.judge.tasks import COMPARE
+from pytest_rageval.calls.gathering import gather_results
 from pytest_rageval.core.errors import Planned, ReplyPending, Unscored, is_placeholder
 from pytest_rageval.core.evalset import conversation_text, history_of
-from pytest_rageval.core.gathering import gather_results
 from pytest_rageval.core.outcome import Tally
 from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.lib.digests import digest

@@ -7,8 +7,8 @@ from typing import Final
 
 from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, JudgeTask, Text, Verdict
 from pytest_rageval.answers.judge.replies import parse_grade, parse_yes_no
+from pytest_rageval.calls.user_code import InvalidResult
 from pytest_rageval.core.errors import Unscored
-from pytest_rageval.core.user_code import InvalidResult
 from pytest_rageval.lib.foreign_values import as_share
 
 

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 from pytest_rageval.answers.judge import Judge, JudgeTask, Text
 from pytest_rageval.answers.judge.tasks import COMPARE
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import UserCallable, unwrap_stub
 from pytest_rageval.core.errors import CallableError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.user_code import UserCallable, unwrap_stub
 from pytest_rageval.lib.foreign_values import accepts_arguments, format_signature, has_parameter
 
 V = TypeVar("V")

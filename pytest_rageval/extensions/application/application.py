@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from pytest_rageval.calls import qualified_name
+from pytest_rageval.calls.user_code import CACHED, GIVEN_BY, InvalidResult, lacks_reply, take_missing_reply
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError
-from pytest_rageval.core.identity import qualified_name
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
-from pytest_rageval.core.user_code import CACHED, GIVEN_BY, InvalidResult, lacks_reply, take_missing_reply
 from pytest_rageval.extensions.application.capture import Recorder, captured, recording
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_mapping, is_async

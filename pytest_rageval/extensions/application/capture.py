@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any, Final
 from uuid import UUID
 
+from pytest_rageval.calls import qualified_name
 from pytest_rageval.core.errors import InputError, Unscored, did_you_mean
-from pytest_rageval.core.identity import qualified_name
 from pytest_rageval.core.ranking import Step
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.lib.lazy import Lazy

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import count_completion, mark_unanswered
 from pytest_rageval.core.errors import (
     BudgetError,
     InputError,
@@ -21,9 +23,7 @@ from pytest_rageval.core.errors import (
     Unscored,
     is_placeholder,
 )
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import EMBEDDED
-from pytest_rageval.core.user_code import count_completion, mark_unanswered
 from pytest_rageval.extensions.application_calls.events import encode_event, split_into_events
 from pytest_rageval.models.client import RequestRefused, Server
 from pytest_rageval.models.gateway import Gateway

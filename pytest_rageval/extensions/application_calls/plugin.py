@@ -31,7 +31,7 @@ from pytest_rageval.reports.build import usage_entry, usage_lines
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.session import Session
 
-STORED_AS: Final = "pytest_rageval.serving.server"  # see core.identity
+STORED_AS: Final = "pytest_rageval.serving.server"  # see calls.STORED_AS
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 1024
 STOP_S: Final = 5.0  # how long `close` waits for the thread

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.gate.threshold import Threshold

@@ -6,11 +6,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet, Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import YES_THRESHOLD
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.evalsets import load

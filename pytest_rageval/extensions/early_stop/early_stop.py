@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pytest_rageval.answers.comparators import MEASURES
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence, Outcome, too_many_unscored
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import ScoreRequest

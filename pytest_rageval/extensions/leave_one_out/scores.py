@@ -21,9 +21,9 @@ from itertools import chain
 from statistics import fmean
 from typing import Final
 
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.lib.text import join_first

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.retrievers import Retriever, replays_rankings

@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from pytest_rageval.calls.user_code import CALL_ERRORS, is_cancelled
 from pytest_rageval.core.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.core.settings import Role
-from pytest_rageval.core.user_code import CALL_ERRORS, is_cancelled
 from pytest_rageval.lib.foreign_values import (
     JsonObject,
     accepts_arguments,

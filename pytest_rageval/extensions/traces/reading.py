@@ -28,7 +28,7 @@ from pytest_rageval.extensions.traces.records import (
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.text import plural
 
-STORED_AS: Final = "pytest_rageval.retrievers.trace_run"  # see core.identity
+STORED_AS: Final = "pytest_rageval.retrievers.trace_run"  # see calls.STORED_AS
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ from inspect import iscoroutine
 from types import FunctionType, MethodType
 from typing import Any, Final
 
+from pytest_rageval.calls import qualified_name
 from pytest_rageval.core.errors import CallableError, RagevalError
-from pytest_rageval.core.identity import qualified_name
 from pytest_rageval.lib.foreign_values import modules_of
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.retrievers.adapters import callables

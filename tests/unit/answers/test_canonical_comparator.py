@@ -3,8 +3,8 @@
 import pytest
 
 from pytest_rageval.answers.comparators import CanonicalComparator
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 
 
 @pytest.mark.parametrize(

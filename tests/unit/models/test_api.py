@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.models.api import LLM, REFUSED
 from pytest_rageval.models.client import RequestPolicy, Server
 from pytest_rageval.models.gateway import Gateway, GatewaySettings

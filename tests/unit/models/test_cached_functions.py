@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import UserCallable, is_cached
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.core.user_code import UserCallable, is_cached
 from pytest_rageval.models.api import Functions
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.models.gateway import Gateway, GatewaySettings

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
 from pytest_rageval.models.messages import Reply, Request, request_summary

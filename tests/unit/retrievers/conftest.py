@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.models.api import LLM
 from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings

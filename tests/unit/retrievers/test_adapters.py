@@ -7,8 +7,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import callables
 

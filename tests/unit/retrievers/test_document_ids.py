@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.user_code import InvalidResult
 from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, Span
-from pytest_rageval.core.user_code import InvalidResult
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.retrievers.documents import document_from, retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample, value_at

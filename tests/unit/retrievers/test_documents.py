@@ -11,9 +11,9 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from pytest_rageval.calls.user_code import InvalidResult
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval, Span
-from pytest_rageval.core.user_code import InvalidResult
 from pytest_rageval.retrievers.documents import (
     ID_NAMES,
     TEXT_NAMES,

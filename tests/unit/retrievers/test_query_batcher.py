@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import gather_results
 from pytest_rageval.core.errors import CallableError, QueryError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import gather_results
 from pytest_rageval.core.ranking import Retrieval
 from pytest_rageval.retrievers import Retriever, adapt_retriever, query_batcher
 

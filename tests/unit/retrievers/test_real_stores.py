@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.retrievers import adapt_retriever
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from pytest_rageval.calls.user_code import InvalidResult, read_to_end
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.core.user_code import InvalidResult, read_to_end
 from pytest_rageval.retrievers.documents import document_from, retrieval_from
 
 

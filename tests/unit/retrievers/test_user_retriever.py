@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import MAX_FAILURES
 from pytest_rageval.core.errors import QueryError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Ranking
-from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.retrievers import Retriever, adapt_retriever
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.answers.judge import JudgeTask, Verdict
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.spec import ScoreRequest

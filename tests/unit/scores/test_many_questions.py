@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.gathering import gather_all
+from pytest_rageval.calls.user_code import MAX_FAILURES
 from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.lib import spool
 from pytest_rageval.retrievers import MAX_CONCURRENCY, adapt_retriever
 from pytest_rageval.run.registry import resolve

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_rageval.answers.judge import record_tally
+from pytest_rageval.calls.gathering import gather_all
+from pytest_rageval.calls.user_code import MAX_FAILURES
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.gathering import gather_all
 from pytest_rageval.core.outcome import Tally
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
-from pytest_rageval.core.user_code import MAX_FAILURES
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.scores.rankings import SingleFlight

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.run.plugin_objects import PluginComparator, PluginMeasure, PluginScore

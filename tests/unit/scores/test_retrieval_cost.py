@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pytest_rageval.core import user_code
+from pytest_rageval.calls import user_code
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.ranking import Retrieval
 from pytest_rageval.retrievers import adapt_retriever

@@ -10,9 +10,9 @@ from pytest_rageval.answers.judge import collect_tallies
 from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
 from pytest_rageval.answers.judge.replies import parse_nuggets, parse_support
 from pytest_rageval.answers.judge.user_judge import adapt_judge
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.evalset import Nugget
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Tally
 from pytest_rageval.extensions.evalset_tools.generate import NUGGETS
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS

@@ -11,8 +11,8 @@ from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.llm_judge import MAX_QUOTED_LENGTH, LLMJudge, Voting
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.answers.judge.user_judge import adapt_judge
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, repair_prompt
 from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION
 from pytest_rageval.models.server import RemoteServer

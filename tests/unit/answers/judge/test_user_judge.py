@@ -11,9 +11,9 @@ from pytest_rageval.answers.comparators import GradedComparator
 from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.answers.judge.user_judge import adapt_judge
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.user_code import PlanStub
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.user_code import PlanStub
 from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.scores.sufficiency import ENOUGH
 

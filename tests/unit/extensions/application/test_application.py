@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval import HTTPApplication, capture
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError, QueryError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.application.application import Application, application_of, read_parts
 from pytest_rageval.extensions.application.capture import captured, record, recording

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.baseline_retrievers.trec_run import RunDocuments, TrecRun, read_run
 from pytest_rageval.retrievers import adapt_retriever

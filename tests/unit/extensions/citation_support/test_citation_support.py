@@ -3,9 +3,9 @@
 import pytest
 
 from pytest_rageval.answers.judge.user_judge import adapt_judge
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.evalset import EvalSet, Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.citation_support.scores import SUPPORT_OF_STATEMENTS, statements

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.evalsets import load
 from pytest_rageval.evalsets.loading import write_jsonl

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval import RetrieverFactory
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError, QueryError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.extensions.executor.executor import MAX_CHUNKS, retriever_in_executor
 from pytest_rageval.retrievers import Retriever, adapt_retriever

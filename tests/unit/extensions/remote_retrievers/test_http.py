@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from pytest_rageval import HTTPRetriever
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import InputError, QueryError
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.extensions.remote_retrievers import http
 from pytest_rageval.retrievers import adapt_retriever
 from tests.unit.extensions.remote_retrievers import search_server

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval import CommandRetriever
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import InputError, QueryError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.extensions.remote_retrievers import program
 from pytest_rageval.retrievers import adapt_retriever
 from tests.docs.pages import ROOT

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.extensions.robustness.scores import PERTURBATIONS, WORD, perturbed
 from tests.docs.pages import ROOT, UPDATE

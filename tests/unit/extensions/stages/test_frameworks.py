@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval, Stage
 from pytest_rageval.extensions.stages.scores import losses, recall_rows

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.cli import main
 from pytest_rageval.core.errors import InputError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 from pytest_rageval.extensions.traces.reading import TraceRun
 from pytest_rageval.retrievers import adapt_retriever
 from tests.trace_files import QUESTION, lines, phoenix

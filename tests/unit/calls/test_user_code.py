@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.errors import CallableError, InputError, Planned, QueryError, Unscored
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import gather_results
-from pytest_rageval.core.user_code import (
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import gather_results
+from pytest_rageval.calls.user_code import (
     MAX_FAILURES,
     MAX_ITEMS,
     MAX_TEXT_LENGTH,
@@ -24,6 +23,7 @@ from pytest_rageval.core.user_code import (
     _Call,
     bounded_text,
 )
+from pytest_rageval.core.errors import CallableError, InputError, Planned, QueryError, Unscored
 from pytest_rageval.lib.foreign_values import has_parameter
 
 

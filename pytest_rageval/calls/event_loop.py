@@ -20,23 +20,23 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
-from pytest_rageval.core.gathering import (
+from pytest_rageval.calls.gathering import (
     NOT_FINISHED,
     call_user_function,
     is_inline,
     run_inline,
 )
+from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.threads import DaemonThreadPool
+    from pytest_rageval.calls.threads import DaemonThreadPool
 
 T = TypeVar("T")
 
 # Runs of sync retrievers alone need no thread.
-new_event_loop: Final = Lazy("core.threads", "new_event_loop")
-new_thread_pool: Final = Lazy("core.threads", "DaemonThreadPool")
+new_event_loop: Final = Lazy("calls.threads", "new_event_loop")
+new_thread_pool: Final = Lazy("calls.threads", "DaemonThreadPool")
 
 TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand

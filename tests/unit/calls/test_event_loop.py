@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core import event_loop as loop_module
+from pytest_rageval.calls import event_loop as loop_module
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.event_loop import BackgroundEventLoop
 
 Loops = Callable[..., BackgroundEventLoop]
 

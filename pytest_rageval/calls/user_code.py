@@ -13,6 +13,9 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
 
+from pytest_rageval.calls import identity_of
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import require_loop
 from pytest_rageval.core.errors import (
     CallableError,
     Cause,
@@ -25,9 +28,6 @@ from pytest_rageval.core.errors import (
     summary_line,
 )
 from pytest_rageval.core.evalset import QuestionWithHistory
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import require_loop
-from pytest_rageval.core.identity import identity_of
 from pytest_rageval.lib.foreign_values import is_async, is_data_frame, is_record, parameter_of
 
 T = TypeVar("T")

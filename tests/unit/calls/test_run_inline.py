@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import gather_all
+from pytest_rageval.calls.user_code import UserCallable
 from pytest_rageval.core.errors import ReplyPending
-from pytest_rageval.core.event_loop import BackgroundEventLoop
-from pytest_rageval.core.gathering import gather_all
-from pytest_rageval.core.user_code import UserCallable
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_sync_functions_need_no_loop(loop: BackgroundEventLoop, at_once: int | N
 
 
 def test_the_clock_tick_continues_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_rageval.core.event_loop.TICK_INTERVAL_S", 0.0)
+    monkeypatch.setattr("pytest_rageval.calls.event_loop.TICK_INTERVAL_S", 0.0)
     ticks: list[int] = []
     _asked(BackgroundEventLoop(tick=lambda: ticks.append(1)), lambda n: n, 5)
     assert len(ticks) == 5

@@ -6,8 +6,8 @@ from time import monotonic
 
 import pytest
 
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import CallableError
-from pytest_rageval.core.gathering import gather_all
 
 
 def test_an_error_is_raised_when_all_have_ended(loop) -> None:
