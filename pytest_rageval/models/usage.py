@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import JsonObject
-from pytest_rageval.lib.text import parse_failure
+from pytest_rageval.lib.text import counted, parse_failure
 
 SHIPPED_FILE: Final = Path(__file__).with_name("prices.toml")
 OPTION: Final = "--rageval prices=FILE"
@@ -238,3 +238,60 @@ class UsageByServer(dict[str, Usage]):
         names = {**self, **other}
         combined = {name: combine(self.get(name, Usage()), other.get(name, Usage())) for name in names}
         return UsageByServer({name: usage for name, usage in combined.items() if usage.live})
+
+
+def usage_entry(usage: Usage) -> dict[str, Any]:
+    """Return the model usage: in total, of each server with requests, and of batches."""
+    numbers = {**usage.to_dict(), "cost_usd": _cost(usage)}
+    order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
+    entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
+    servers = {
+        name: {key: getattr(server, key) for key in ("live", "tokens_in", "tokens_out")}
+        | {"cost_usd": _cost(server)}
+        for name, server in sorted(usage.servers.items())
+    }
+    totals = usage.batches
+    batches = {
+        **{name: totals[name] for name in ("batches", "replies", "tokens_in", "tokens_out")},
+        "cost_usd": None if totals["unpriced"] else round(totals["cost_usd"], 6),
+    }
+    return (
+        entry
+        | ({"servers": servers} if servers else {})
+        | ({"batches": batches} if totals["batches"] else {})
+    )
+
+
+def _cost(usage: Usage) -> float | None:
+    return None if usage.unpriced else round(usage.cost_usd, 6)
+
+
+def usage_lines(entry: Mapping[str, Any]) -> list[str]:
+    """Return the model usage in lines: the total, each server if there are several, and remarks."""
+    parts = [f"{counted(entry['requests'], 'reply')}: {entry['cached']} cached, {entry['live']} live"]
+    if entry["failed"]:
+        parts.append(f"{entry['failed']} failed")
+    if entry["live"]:
+        parts += _token_and_cost_texts(entry)
+    lines = [", ".join(parts)] if entry["requests"] else []
+    if batches := entry.get("batches"):
+        replies = f"{counted(batches['replies'], 'reply')} came in {counted(batches['batches'], 'batch')}"
+        lines.append(", ".join([replies, *_token_and_cost_texts(batches)]))
+    servers = entry.get("servers", {})
+    if len(servers) > 1:
+        lines += [
+            ", ".join([f"{name}: {server['live']} live", *_token_and_cost_texts(server)])
+            for name, server in servers.items()
+        ]
+    if entry["cut"]:
+        lines.append(
+            f"{entry['cut']} {'reply was' if entry['cut'] == 1 else 'replies were'} cut by the token limit"
+        )
+    return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]
+
+
+def _token_and_cost_texts(entry: Mapping[str, Any]) -> list[str]:
+    """Return the tokens and the cost of an entry, such as "120 tokens in, 8 out" and "0.0021 USD"."""
+    cost = entry["cost_usd"]
+    price = "price not known" if cost is None else f"{cost:.4f} USD"
+    return [f"{entry['tokens_in']} tokens in, {entry['tokens_out']} out", price]

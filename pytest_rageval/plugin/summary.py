@@ -172,9 +172,10 @@ class SummaryPlugin:
             self._write_reports(session, run.document)
 
     def _document(self, session: pytest.Session, exitstatus: int) -> dict[str, object]:
+        from pytest_rageval.models.usage import usage_entry  # noqa: PLC0415
         from pytest_rageval.plugin.files import run_entry  # noqa: PLC0415
-        from pytest_rageval.reports.build import report_document, usage_entry  # noqa: PLC0415
-        from pytest_rageval.reports.settings import settings_entry  # noqa: PLC0415 - few runs write reports
+        from pytest_rageval.reports.build import report_document  # noqa: PLC0415
+        from pytest_rageval.reports.settings import settings_entry  # noqa: PLC0415
 
         matrix, ratings = self._systems
         return report_document(
@@ -264,7 +265,8 @@ class SummaryPlugin:
         return matrix_entries(self._sorted, seed=seed), ratings_entries(self._sorted, seed=seed)
 
     def _lines(self) -> list[str]:
-        from pytest_rageval.reports.build import has_table, usage_entry, usage_lines  # noqa: PLC0415
+        from pytest_rageval.models.usage import usage_entry, usage_lines  # noqa: PLC0415
+        from pytest_rageval.reports.build import has_table  # noqa: PLC0415
         from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
 
         if self._settings.plan:

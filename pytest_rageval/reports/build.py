@@ -4,24 +4,27 @@ The entries of tests are also sent from xdist's workers to its controller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from math import isfinite
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from pytest_rageval.core.document import ScoreEntry
-from pytest_rageval.core.evalset import EvalSet
+from pytest_rageval.core.errors import RagevalError
+from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Outcome, Places, Score
 from pytest_rageval.core.policy import DEFAULT
-from pytest_rageval.core.spec import SCORE_KEYWORDS, score_name
+from pytest_rageval.core.ranking import Ranking
+from pytest_rageval.core.spec import SCORE_KEYWORDS, ScoreRequest, Spec, score_name
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult, Verdict, excluded_failures_warnings
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool, spooled_map
-from pytest_rageval.lib.text import counted
-from pytest_rageval.models.usage import Usage
+from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.reports.anomalies import anomalies_entry
 from pytest_rageval.reports.notes import (
+    common_entry,
     companion_entry,
     comparisons_entry,
     mean_entry,
@@ -30,10 +33,21 @@ from pytest_rageval.reports.notes import (
     votes_entry,
     warnings_entry,
 )
+from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.scores.pipeline import Dependencies
 from pytest_rageval.stats.intervals import UNIT
+
+if TYPE_CHECKING:
+    from pytest_rageval.gate.comparison import Comparison
+    from pytest_rageval.reports.evidence import ExplainedScore, Retrievals
 
 questions_entry: Final = Lazy("reports.questions", "questions_entry")  # only where a score dropped, or failed
 near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets have unknown keys
+# Only for reports that show every question.
+common_items: Final = Lazy("reports.evidence", "common_items")
+explained_questions: Final = Lazy("reports.evidence", "explained_questions")
+explained_score: Final = Lazy("reports.evidence", "ExplainedScore")
+longest_retrievals: Final = Lazy("reports.evidence", "Retrievals")
 
 SCHEMA: Final = 1
 
@@ -274,58 +288,164 @@ def sliced_name(entry: Mapping[str, Any]) -> str:
     return f"{entry_name(entry)}{where}"
 
 
-def usage_entry(usage: Usage) -> dict[str, Any]:
-    """Return the model usage: in total, of each server with requests, and of batches."""
-    numbers = {**usage.to_dict(), "cost_usd": _cost(usage)}
-    order = ("requests", "cached", "live", "failed", "tokens_in", "tokens_out", "cost_usd")
-    entry = {name: numbers[name] for name in (*order, "unpriced", "cut", "remarks")}
-    servers = {
-        name: {key: getattr(server, key) for key in ("live", "tokens_in", "tokens_out")}
-        | {"cost_usd": _cost(server)}
-        for name, server in sorted(usage.servers.items())
-    }
-    totals = usage.batches
-    batches = {
-        **{name: totals[name] for name in ("batches", "replies", "tokens_in", "tokens_out")},
-        "cost_usd": None if totals["unpriced"] else round(totals["cost_usd"], 6),
-    }
-    return (
-        entry
-        | ({"servers": servers} if servers else {})
-        | ({"batches": batches} if totals["batches"] else {})
-    )
+class Recorded(Protocol):
+    """What the entry of a test has of its record, a `pytest_rageval.run.base.TestRecord`."""
+
+    examples: tuple[Example, ...]
+    retriever: str
+
+    def dependencies_of(self, request: ScoreRequest) -> Dependencies:
+        pass
+
+    def ranking_of(self, example: Example, k: int) -> Ranking | None:
+        pass
 
 
-def _cost(usage: Usage) -> float | None:
-    return None if usage.unpriced else round(usage.cost_usd, 6)
+class _EntryOfScore(NamedTuple):
+    """The entry of a score, and what it is made of: the score is that of the slice of the entry."""
+
+    entry: Mapping[str, Any]
+    request: ScoreRequest
+    score: Score | None
+    comparison: "Comparison | None"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the score is over all questions: there is one, and its evaluation did not stop early."""
+        return self.entry["mean"] is not None and "early_stop" not in self.entry
 
 
-def usage_lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return the model usage in lines: the total, each server if there are several, and remarks."""
-    parts = [f"{counted(entry['requests'], 'reply')}: {entry['cached']} cached, {entry['live']} live"]
-    if entry["failed"]:
-        parts.append(f"{entry['failed']} failed")
-    if entry["live"]:
-        parts += _token_and_cost_texts(entry)
-    lines = [", ".join(parts)] if entry["requests"] else []
-    if batches := entry.get("batches"):
-        replies = f"{counted(batches['replies'], 'reply')} came in {counted(batches['batches'], 'batch')}"
-        lines.append(", ".join([replies, *_token_and_cost_texts(batches)]))
-    servers = entry.get("servers", {})
-    if len(servers) > 1:
-        lines += [
-            ", ".join([f"{name}: {server['live']} live", *_token_and_cost_texts(server)])
-            for name, server in servers.items()
+class TestEntryBuilder:
+    """Collects the scores of a test, and builds its entry in the report. It is true if it has a score's entry."""
+
+    __test__ = False  # for pytest, which collects classes by their names
+
+    def __init__(
+        self,
+        record: Recorded,
+        definition: Callable[[ScoreRequest], ScoreDef],
+        *,
+        record_property: Callable[[str, float], None],
+        match_share: float,
+        spool: Spool,
+    ) -> None:
+        self._record = record
+        self._definition = definition
+        self._record_property = record_property
+        self._match_share = match_share
+        self._spool = spool
+        self.scores: list[Score] = []
+        self._entries: dict[str, _EntryOfScore] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def add_score(self, score: Score, threshold: Threshold) -> None:
+        """Add a score, whose rankings the entry describes.
+
+        Scores whose rankings are in random order come last: for each question, the first ranking with the largest
+        cut-off is described.
+        """
+        self.scores.insert(len(self.scores) if threshold.order == "random" else 0, score)
+
+    def add_entry(
+        self,
+        entry: Mapping[str, Any],
+        request: ScoreRequest,
+        score: Score | None = None,
+        comparison: "Comparison | None" = None,
+    ) -> None:
+        """Add the entry of a score; it replaces an earlier entry of the same score and threshold."""
+        name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
+        # With `by`, the entry is that of the worst slice. A threshold on that slice has a different key.
+        key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
+        if key not in self._entries and entry["mean"] is not None:
+            # xdist cannot send a lone surrogate, and XML cannot contain control characters.
+            self._record_property(printable(f"rageval {name}"), entry["mean"])
+        self._entries[key] = _EntryOfScore(entry, request, score, comparison)
+
+    def build(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
+        scores = [self._with_common(each, self._with_strata(each)) for each in self._entries.values()]
+        results: dict[str, Any] = {"scores": scores}
+        if not describe and not explain:
+            return results
+        retrievals: Retrievals = longest_retrievals(self.scores)
+        if explain:
+            results |= self._explained(scores, retrievals)
+        if describe and (entry := retrievals.entry(self._record.retriever)) is not None:
+            results["retrieval"] = entry
+        return results
+
+    def _with_strata(self, context: _EntryOfScore) -> Mapping[str, Any]:
+        """Return an entry; if its score judges contexts, with the verdicts on answers by that on their context."""
+        if context.score is None or not context.is_whole:
+            return context.entry
+        stratify = self._definition(context.request).strata
+        if stratify is None:
+            return context.entry
+        k = Spec.parse(context.request.spec).k
+        strata = [
+            {
+                "score": sliced_name(answers.entry),
+                **stratify(context.score.outcomes, answers.score.outcomes),
+            }
+            for answers in self._entries.values()
+            if answers.score is not None
+            and answers.is_whole
+            and Spec.parse(answers.request.spec).k == k
+            and context.score.slice in ({}, answers.score.slice)
+            and self._definition(answers.request).has_answer_verdicts
         ]
-    if entry["cut"]:
-        lines.append(
-            f"{entry['cut']} {'reply was' if entry['cut'] == 1 else 'replies were'} cut by the token limit"
+        return {**context.entry, "strata": strata} if strata else context.entry
+
+    def _with_common(self, each: _EntryOfScore, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an entry with both means over the common questions, if the test has the score's `ScoreDef.pair`."""
+        pair = self._definition(each.request).paired_score if each.is_whole else ""
+        if not pair:
+            return entry
+        name = sliced_name({**entry, "spec": f"{pair}@{Spec.parse(each.request.spec).k}"})
+        other = next((item for item in self._entries.values() if sliced_name(item.entry) == name), None)
+        if other is None or not other.is_whole:
+            return entry
+        return order_keys({**entry, **common_entry(entry, name, other.entry)})
+
+    def _explained(self, scores: Sequence[Mapping[str, Any]], retrievals: "Retrievals") -> dict[str, Any]:
+        explained: list[ExplainedScore | None] = [
+            None
+            if each.score is None
+            else explained_score(each.entry["examples"], each.score, each.comparison, retrievals, self._spool)
+            for each in self._entries.values()
+        ]
+        evaluated = {outcome.example.id for score in self.scores for outcome in score.outcomes}
+        examples = [item for item in self._record.examples if item.id in evaluated]
+        # An unscored example, for instance without a verdict of the judge, has a ranking too.
+        retrievals.unscored = {
+            item.id: ranking
+            for item in examples
+            if item.id not in retrievals.rankings
+            and (ranking := self._record.ranking_of(item, retrievals.k)) is not None
+        }
+        questions = explained_questions(
+            examples,
+            [each for each in explained if each is not None],
+            retrievals,
+            match_share=self._match_share,
+            spool=self._spool,
         )
-    return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]
-
-
-def _token_and_cost_texts(entry: Mapping[str, Any]) -> list[str]:
-    """Return the tokens and the cost of an entry, such as "120 tokens in, 8 out" and "0.0021 USD"."""
-    cost = entry["cost_usd"]
-    price = "price not known" if cost is None else f"{cost:.4f} USD"
-    return [f"{entry['tokens_in']} tokens in, {entry['tokens_out']} out", price]
+        entries: list[Mapping[str, Any]] = []
+        prompts: dict[str, str] = {}
+        for each, entry, evidence in zip(self._entries.values(), scores, explained, strict=True):
+            if evidence is None:
+                entries.append(entry)
+                continue
+            depends: dict[str, Any] = {}
+            # A plugin's score may name a model that is not configured, and send no request to it.
+            with suppress(RagevalError):
+                known = self._record.dependencies_of(each.request)
+                prompts |= known.prompts
+                depends = {"fingerprint": known.fingerprint, "prompts": list(known.prompts)}
+            depends = {name: value for name, value in depends.items() if value}
+            entries.append({**entry, "examples": evidence.examples, **depends})
+        fingerprint = common_items(entry["fingerprint"] for entry in entries if "fingerprint" in entry)
+        optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
+        return {"scores": entries, **{name: value for name, value in optional.items() if value}}

@@ -4,14 +4,16 @@ It is computed once, for the entry of the test, from which every report shows it
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
-from pytest_rageval.gate.comparison import Comparison, ExamplePair
+from pytest_rageval.core.spec import Spec
+from pytest_rageval.gate.comparison import Comparison, ExamplePair, ScoreEntry
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.reports.notes import count_causes
@@ -44,12 +46,27 @@ class _Ranks(NamedTuple):
     now: int | None
 
 
-def changed_prompts_text(rankings: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
-    """Return whether other passages, or something else, made prompts new.
+def changed_prompts_text(
+    before: Mapping[str, ScoreEntry],
+    thresholds: Iterable[Threshold],
+    missed: Sequence[Example],
+    ranking_of: Callable[[Example, int], Ranking | None],
+) -> str:
+    """Return what made the prompts of these examples new, which lack a reply; empty if that is not known.
 
-    `rankings` has the ids before and now of each question that lacks a reply.
+    `before` are the scores of the test in the baseline. The rankings of other examples say nothing about these.
     """
-    changed = sum(list(before) != list(now) for before, now in rankings)
+    rankings: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
+    for threshold in (item for item in thresholds if item.name in before):
+        old, k = before[threshold.name]["examples"], Spec.parse(threshold.spec).k or 0
+        for example in missed:
+            then = old[example.id].get("ranking") if example.id in old else None
+            now = ranking_of(example, k)
+            if then is not None and now is not None:
+                rankings[example.id] = then, now.labels
+    if not rankings:
+        return ""
+    changed = sum(list(then) != now for then, now in rankings.values())
     questions = f"{counted(len(rankings), 'question')} without a recorded reply"
     if changed:
         part = f"{changed} of " if changed < len(rankings) else ""

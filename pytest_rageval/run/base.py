@@ -4,7 +4,7 @@ Verdicts, the entry in the report and the baseline follow from the two, in a run
 stores the records of its tests, and `rageval merge` joins and judges them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -22,7 +22,7 @@ from pytest_rageval.lib.spool import Spool
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores.definition import ScoreDef, check_failures
-from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, ResolvedScore
+from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, Dependencies, DrawSettings, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
 Runs = list[list[Outcome]] | RagevalError
 """The outcomes of a score, of the run and of each repeat; or the error that prevented them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """What a score depends on besides the retriever; `prompts` has the templates of this package's own prompts."""
-
-    fingerprint: dict[str, Any]
-    prompts: dict[str, str]
-    comparison: str
 
 
 @dataclass
@@ -72,6 +63,17 @@ class TestRecord:
         if request not in self.dependencies:
             raise InputError(f"{request.spec}: no shard says what it depends on.")
         return self.dependencies[request]
+
+    def served_to(self, requests: Iterable[ScoreRequest]) -> dict[str, list[str]]:
+        """Return the names that servers reported, by model, of the models that these scores depend on."""
+        if not self.served:
+            return {}
+        fingerprints = [self.dependencies_of(request).fingerprint for request in set(requests)]
+        values = {str(value) for fingerprint in fingerprints for value in fingerprint.values()}
+        # A fingerprint contains "model at address", or "model, model at address". A key of `served` is the model, or
+        # "model at address" if two servers have a model of the same name.
+        models = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
+        return {model: names for model, names in self.served.items() if model in models}
 
     def ranking_of(self, example: Example, k: int) -> Ranking | None:  # noqa: ARG002 - a run has one for each k
         """Return the ranking of an example of which no outcome has one; None if it was not retrieved."""

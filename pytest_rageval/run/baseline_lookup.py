@@ -12,13 +12,14 @@ from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
 from pytest_rageval.gate.comparison import AnchorPin, BaselineEntry, BaselineExample, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup
+from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.git import GitError, commit_of, file_at
 from pytest_rageval.lib.text import counted
+from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.gated_tests import RanTests, gate_entry
 from pytest_rageval.reports.notes import baseline_update_text
 from pytest_rageval.run.inputs import MarkedTest
-from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.scores.definition import GOLD, ScoreDef
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 EMBEDDING_TOLERANCE: Final = 1e-6
@@ -87,6 +88,27 @@ def look_up_baseline(  # noqa: PLR0913 - what a comparison depends on
         pinning=settings.pin_baseline,
         max_removed=settings.max_removed,
         deterministic=definition.deterministic,
+    )
+
+
+def why_no_baseline(threshold_input: ThresholdInput, definition: ScoreDef) -> str:
+    """Return why a score that is not compared yet cannot be compared with later; empty if it can.
+
+    This is a score of rankings without any gold passage: a baseline of it would let every change pass.
+    """
+    score, baseline = threshold_input.score, threshold_input.baseline
+    if baseline.before is not None or baseline.missing:
+        return ""
+    if definition.scale is None or GOLD not in definition.needs:
+        return ""
+    values = [outcome.value for outcome in score.outcomes if outcome.value is not None]
+    low = definition.scale[0]
+    if not values or max(values) > low + SCORE_TOLERANCE:
+        return ""
+    hint = all_zero_hint(score)
+    return (
+        f"every question scores {low:g}, so that nothing could be a drop, and this is no baseline."
+        f"{f'{chr(10)}{hint[0].upper()}{hint[1:]}.' if hint else ''}"
     )
 
 

@@ -9,35 +9,24 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import MissingReplyError, RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score, compute_intervals
 from pytest_rageval.core.settings import MODEL_USES
-from pytest_rageval.core.spec import ScoreRequest, Spec
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.judge import evaluate_thresholds, violated_bounds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, PartialEvaluation, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.text import printable
-from pytest_rageval.reports.anomalies import all_zero_hint
-from pytest_rageval.reports.build import (
-    entry_name,
-    error_entry,
-    order_keys,
-    score_entry,
-    sliced_name,
-    threshold_result_entry,
-)
+from pytest_rageval.reports.build import TestEntryBuilder, error_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.terminal import accept_entry, accept_lines
 from pytest_rageval.run.base import BaseSession, TestRecord
 from pytest_rageval.run.inputs import MarkedTest
-from pytest_rageval.scores.definition import GOLD, ScoreDef
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.scores.definition import ScoreDef
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.comparison import BaselineEntry, Comparison
-    from pytest_rageval.reports.evidence import ExplainedScore, Retrievals
+    from pytest_rageval.gate.comparison import BaselineEntry
     from pytest_rageval.reports.failures import Room
 
 T = TypeVar("T")
@@ -49,12 +38,7 @@ changed_prompts_text: Final = Lazy("reports.causes", "changed_prompts_text")
 likely_cause: Final = Lazy("reports.causes", "likely_cause")
 baseline_entry: Final = Lazy("gate.baseline", "baseline_entry")
 suite_contribution: Final = Lazy("gate.suite", "contribution")
-stratify_answers: Final = Lazy("scores.sufficiency", "stratify_answers")
-common_entry: Final = Lazy("reports.notes", "common_entry")
-common_items: Final = Lazy("reports.evidence", "common_items")
-explained_questions: Final = Lazy("reports.evidence", "explained_questions")
-explained_score: Final = Lazy("reports.evidence", "ExplainedScore")
-longest_retrievals: Final = Lazy("reports.evidence", "Retrievals")
+why_no_baseline: Final = Lazy("run.baseline_lookup", "why_no_baseline")
 
 
 class OutOfBoundsError(RagevalError):
@@ -67,147 +51,6 @@ class OutOfBoundsError(RagevalError):
 
 PartialScore = tuple[Score, PartialEvaluation] | RagevalError
 """A score of the examples that are known, and how far its evaluation went; or the error that prevented it."""
-
-
-class Evidence(NamedTuple):
-    """The evidence behind a score's entry in the report: the score is that of the slice of the entry."""
-
-    score: Score
-    comparison: "Comparison | None"
-    request: ScoreRequest
-
-
-class ReportEntryBuilder:
-    """Collects the scores of a test, and builds its entry in the report. It is true if it has a score's entry."""
-
-    def __init__(self, session: BaseSession, record: TestRecord, test: MarkedTest) -> None:
-        self._session = session
-        self._record = record
-        self._test = test
-        self.scores: list[Score] = []
-        self._entries: dict[str, Mapping[str, Any]] = {}
-        self._evidence: dict[str, Evidence] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
-
-    def add_score(self, score: Score, threshold: Threshold) -> None:
-        """Add a score, whose rankings the entry describes.
-
-        Scores whose rankings are in random order come last: for each question, the first ranking with the largest
-        cut-off is described.
-        """
-        self.scores.insert(len(self.scores) if threshold.order == "random" else 0, score)
-
-    def add_entry(self, entry: Mapping[str, Any], evidence: Evidence | None = None) -> None:
-        """Add the entry of a score; it replaces an earlier entry of the same score and threshold."""
-        name = f"{entry_name(entry)}{''.join(f' {tag}={value}' for tag, value in entry['where'].items())}"
-        # With `by`, the entry is that of the worst slice. A threshold on that slice has a different key.
-        key = f"{name} {entry['threshold']} {entry.get('by', {}).get('tag')}"
-        if key not in self._entries and entry["mean"] is not None:
-            # xdist cannot send a lone surrogate, and XML cannot contain control characters.
-            self._test.record_property(printable(f"rageval {name}"), entry["mean"])
-        self._entries[key] = entry
-        if evidence is not None:
-            self._evidence[key] = evidence
-
-    def build(self, *, describe: bool = False, explain: bool = False) -> dict[str, Any]:
-        self._add_strata()
-        scores = [self._add_common(entry) for entry in self._entries.values()]
-        results: dict[str, Any] = {"scores": scores}
-        if not describe and not explain:
-            return results
-        retrievals: Retrievals = longest_retrievals(self.scores)
-        if explain:
-            results |= self._explained(scores, retrievals)
-        if describe and (entry := retrievals.entry(self._record.retriever)) is not None:
-            results["retrieval"] = entry
-        return results
-
-    def _add_strata(self) -> None:
-        """Add to each entry of `sufficient` the key `strata`: verdicts on answers by the verdict on their context."""
-        for key, context in self._evidence.items():
-            spec = Spec.parse(context.score.spec)
-            if spec.name != "sufficient" or "early_stop" in self._entries[key]:
-                continue
-            strata_entries = []
-            for other_key, answers in self._evidence.items():
-                entry, k = self._entries[other_key], Spec.parse(answers.score.spec).k
-                same_context = k == spec.k and context.score.slice in ({}, answers.score.slice)
-                if not same_context or "early_stop" in entry:
-                    continue
-                if self._session.definition(answers.request).has_answer_verdicts:
-                    counts = stratify_answers(context.score.outcomes, answers.score.outcomes)
-                    strata_entries.append({"score": sliced_name(entry), **counts})
-            if strata_entries:
-                self._entries[key] = {**self._entries[key], "strata": strata_entries}
-
-    def _explained(self, scores: Sequence[Mapping[str, Any]], retrievals: "Retrievals") -> dict[str, Any]:
-        spool = self._session.spool
-        explained: dict[str, ExplainedScore] = {
-            key: explained_score(
-                self._entries[key]["examples"], behind.score, behind.comparison, retrievals, spool
-            )
-            for key, behind in self._evidence.items()
-        }
-        evaluated = {outcome.example.id for score in self.scores for outcome in score.outcomes}
-        examples = [item for item in self._record.examples if item.id in evaluated]
-        # An unscored example, for instance without a verdict of the judge, has a ranking too.
-        retrievals.unscored = {
-            item.id: ranking
-            for item in examples
-            if item.id not in retrievals.rankings
-            and (ranking := self._record.ranking_of(item, retrievals.k)) is not None
-        }
-        questions = explained_questions(
-            examples,
-            list(explained.values()),
-            retrievals,
-            match_share=self._session.settings.match_share,
-            spool=spool,
-        )
-        entries: list[Mapping[str, Any]] = []
-        prompts: dict[str, str] = {}
-        for key, entry in zip(self._entries, scores, strict=True):
-            if key not in explained:
-                entries.append(entry)
-                continue
-            depends: dict[str, Any] = {}
-            # A plugin's score may name a model that is not configured, and send no request to it.
-            with suppress(RagevalError):
-                known = self._record.dependencies_of(self._evidence[key].request)
-                prompts |= known.prompts
-                depends = {"fingerprint": known.fingerprint, "prompts": list(known.prompts)}
-            depends = {name: value for name, value in depends.items() if value}
-            entries.append({**entry, "examples": explained[key].examples, **depends})
-        fingerprint = common_items(entry["fingerprint"] for entry in entries if "fingerprint" in entry)
-        optional = {"questions": questions, "prompts": prompts, "fingerprint": fingerprint}
-        return {"scores": entries, **{name: value for name, value in optional.items() if value}}
-
-    def _add_common(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an entry with both means over the common questions, if the test has the score's `ScoreDef.pair`."""
-        if entry["mean"] is None or "early_stop" in entry:
-            return entry
-        spec = Spec.parse(entry["spec"])
-        pair = self._session.definition(ScoreRequest(entry["spec"])).paired_score
-        name = sliced_name({**entry, "spec": f"{pair}@{spec.k}"})
-        other = next((item for item in self._entries.values() if sliced_name(item) == name), None)
-        if not pair or other is None or other["mean"] is None or "early_stop" in other:
-            return entry
-        return order_keys({**entry, **common_entry(entry, name, other)})
-
-    def served(self, results: Iterable[ThresholdResult]) -> dict[str, list[str]]:
-        """Return the names that servers reported, by model, of the models that this test's thresholds depend on."""
-        served = self._record.served
-        if not served:
-            return {}
-        requests = {result.threshold.request for result in results}
-        fingerprints = [self._record.dependencies_of(request).fingerprint for request in requests]
-        values = {str(value) for fingerprint in fingerprints for value in fingerprint.values()}
-        # A fingerprint contains "model at address", or "model, model at address". A key of `served` is the model, or
-        # "model at address" if two servers have a model of the same name.
-        models = values | {name for value in values for name in value.rpartition(" at ")[0].split(", ")}
-        return {model: names for model, names in served.items() if model in models}
 
 
 class JudgedTest:
@@ -233,13 +76,18 @@ class JudgedTest:
         self.sharing_alpha: Collection[str] = sharing_alpha
         self.room: Callable[[], Room] = room
         self.state: dict[str, Any] = {}
-        self.report: ReportEntryBuilder = ReportEntryBuilder(session, record, marked)
+        self.report: TestEntryBuilder = TestEntryBuilder(
+            record,
+            session.definition,
+            record_property=marked.record_property,
+            match_share=session.settings.match_share,
+            spool=session.spool,
+        )
         self.judged: list[ThresholdResult] = []
         self.uses: set[str] = set()
         self._suite: Mapping[str, object] | None = None
-        # By the name of a score: the score, and the fingerprint under which the baseline stores it.
-        self._baseline_scores: dict[str, tuple[Score, Mapping[str, object]]] = {}
-        self._averaged_scores: set[str] = set()
+        # Of an update, by the name of a score: one of its thresholds, and the score of the whole set.
+        self._baseline_scores: dict[str, tuple[Threshold, Score]] = {}
         # Whether a score of an update is no baseline. Then the test keeps its old entry.
         self._has_no_baseline = False
 
@@ -268,10 +116,17 @@ class JudgedTest:
             if key in self.record.runs
         }
         if missing := {key: error for key, error in scores.items() if isinstance(error, MissingReplyError)}:
-            text = self._changed_prompts(
-                thresholds, {id_ for each in missing.values() for id_ in each.examples}
-            )
-            scores |= {key: MissingReplyError(f"{error}{text}") for key, error in missing.items()}
+            missed = {name for each in missing.values() for name in each.examples}
+            # An error of the baseline is that of the scores that compare with it.
+            with suppress(RagevalError, KeyError):
+                text = changed_prompts_text(
+                    self.session.baseline.tests[self.marked.nodeid]["scores"],
+                    thresholds,
+                    [each for each in self.record.examples if each.id in missed],
+                    self.record.ranking_of,
+                )
+                added = f"\n{text}" if text else ""
+                scores |= {key: MissingReplyError(f"{error}{added}") for key, error in missing.items()}
         inputs = []
         for threshold in thresholds:
             score = (early or {}).get(threshold.request) or scores[threshold.score_key, bool(threshold.where)]
@@ -291,26 +146,9 @@ class JudgedTest:
             else:
                 problems.append(str(result))
                 notes = self.definition(threshold).notes
-                self.report.add_entry(error_entry(threshold.spec, threshold, str(result), notes))
+                entry = error_entry(threshold.spec, threshold, str(result), notes)
+                self.report.add_entry(entry, threshold.request)
         return problems
-
-    def _changed_prompts(self, thresholds: Sequence[Threshold], missed: Collection[str]) -> str:
-        """Return, as a line of its own, what made the prompts of `missed` examples new; empty if that is not known.
-
-        The rankings of the others are those of the baseline in most cases, and say nothing about these.
-        """
-        found: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
-        # An error of the file is that of the scores that compare with it.
-        with suppress(RagevalError, KeyError):
-            known = self.session.baseline.tests[self.marked.nodeid]["scores"]
-            for threshold in (item for item in thresholds if item.name in known):
-                before, k = known[threshold.name]["examples"], Spec.parse(threshold.spec).k or 0
-                for example in (each for each in self.record.examples if each.id in missed):
-                    then = before[example.id].get("ranking") if example.id in before else None
-                    now = self.record.ranking_of(example, k)
-                    if then is not None and now is not None:
-                        found[example.id] = then, now.labels
-        return f"\n{changed_prompts_text([*found.values()])}" if found else ""
 
     def judge_call(self, threshold: Threshold) -> Score:
         """Return the recorded score of a call of `rageval.score`; OutOfBoundsError if it is out of a bound."""
@@ -360,7 +198,7 @@ class JudgedTest:
         `describe` adds the key `retrieval`, `explain` the key `questions` and the evidence of each score for every
         question. The key `suite` is the test's contribution to the test of the whole suite, and no part of the report.
         """
-        served = self.report.served(self.judged)
+        served = self.served
         changes = dict.fromkeys(str(result.changes) for result in self.judged if result.changes)
         warnings = [f"questions since the baseline: {text}; they are not compared" for text in changes]
         results: dict[str, object] = {}
@@ -391,6 +229,11 @@ class JudgedTest:
             results["out_of_bounds"] = sorted({result.threshold.name for result in self._failed_results})
         return results
 
+    @property
+    def served(self) -> dict[str, list[str]]:
+        """The names that servers reported, by model, of the models that this test's thresholds depend on."""
+        return self.record.served_to(result.threshold.request for result in self.judged)
+
     def add_uses(self, request: ScoreRequest) -> None:
         """Note which models a score uses, as its fingerprint has their names."""
         if not self.session.definition(request).asks:
@@ -400,12 +243,15 @@ class JudgedTest:
             self.uses |= {use for use in MODEL_USES if use in fingerprint}
 
     def _baseline_entry(self, served: Mapping[str, list[str]]) -> "BaselineEntry":
-        record, context = self.record, {*self.record.received, "history"}
+        record, new = self.record, self._baseline_scores
         entry: BaselineEntry = baseline_entry(
             record.examples,
-            self._baseline_scores,
-            context=context,
-            averaged=self._averaged_scores,
+            {
+                name: (score, record.dependencies_of(each.request).fingerprint)
+                for name, (each, score) in new.items()
+            },
+            context={*record.received, "history"},
+            averaged=[name for name, (each, _) in new.items() if self.definition(each).asks],
             spool=self.session.spool,
         )
         if self.marked.nodeid not in self.sharing_alpha:
@@ -429,7 +275,7 @@ class JudgedTest:
         except RagevalError as error:
             return error
         given = changed or given
-        text = _why_no_baseline(given, self.definition(threshold))
+        text = why_no_baseline(given, self.definition(threshold)) if threshold.uses_baseline else ""
         return given._replace(baseline=replace(given.baseline, missing=text)) if text else given
 
     def _add_result(self, threshold_input: ThresholdInput, result: ThresholdResult) -> None:
@@ -443,10 +289,7 @@ class JudgedTest:
         self.judged.append(result)
         if threshold.uses_baseline and self.session.settings.update_baseline:
             self._has_no_baseline |= bool(threshold_input.baseline.missing)
-            fingerprint = self.record.dependencies_of(threshold.request).fingerprint
-            self._baseline_scores[threshold.name] = score, fingerprint
-            if definition.asks:
-                self._averaged_scores.add(threshold.name)
+            self._baseline_scores[threshold.name] = threshold, score
 
     def _add_entry(
         self,
@@ -458,11 +301,9 @@ class JudgedTest:
         added = self.session.hook.pytest_rageval_score_entry(
             test=self, threshold=threshold, score=score, result=result
         )
+        merged = {key: value for each in (entry, *added) for key, value in each.items()}
         comparison = None if result is None else result.comparison
-        self.report.add_entry(
-            {key: value for each in (entry, *added) for key, value in each.items()},
-            None if score is None else Evidence(score, comparison, threshold.request),
-        )
+        self.report.add_entry(merged, threshold.request, score, comparison)
 
     def look_up_baseline(self, threshold: Threshold) -> BaselineLookup:
         return self.session.look_up(self.marked, self.record, threshold)
@@ -487,27 +328,6 @@ class JudgedTest:
         files = [path for path in self.session.settings.report if isinstance(path, Path)]
         report = os.path.relpath(files[0]) if files else ""
         return "\n".join(failure_lines(failed, room, report=report, after=steps))
-
-
-def _why_no_baseline(threshold_input: ThresholdInput, definition: ScoreDef) -> str:
-    """Return why a score that is not compared yet cannot be compared with later; empty if it can.
-
-    This is a score of rankings without any gold passage: a baseline of it would let every change pass.
-    """
-    score, threshold, baseline, _ = threshold_input
-    if baseline.before is not None or baseline.missing or not threshold.uses_baseline:
-        return ""
-    if definition.scale is None or GOLD not in definition.needs:
-        return ""
-    values = [outcome.value for outcome in score.outcomes if outcome.value is not None]
-    low = definition.scale[0]
-    if not values or max(values) > low + SCORE_TOLERANCE:
-        return ""
-    hint = all_zero_hint(score)
-    return (
-        f"every question scores {low:g}, so that nothing could be a drop, and this is no baseline."
-        f"{f'{chr(10)}{hint[0].upper()}{hint[1:]}.' if hint else ''}"
-    )
 
 
 def joined(results: Iterable[Iterable[T]]) -> list[T]:

@@ -22,7 +22,7 @@ from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import Usage
-from pytest_rageval.run.base import BaseSession, Dependencies
+from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources
 from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry
@@ -34,7 +34,13 @@ from pytest_rageval.scores.definition import (
     check_ids,
     combine_errors,
 )
-from pytest_rageval.scores.pipeline import DrawSettings, Pipeline, ResolvedScore, retrieved_gold_texts
+from pytest_rageval.scores.pipeline import (
+    Dependencies,
+    DrawSettings,
+    Pipeline,
+    ResolvedScore,
+    retrieved_gold_texts,
+)
 from pytest_rageval.scores.rankings import Query
 
 if TYPE_CHECKING:

@@ -18,10 +18,11 @@ from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.threshold import BOUNDS, Threshold, level_shares
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.build import evalset_entry
-from pytest_rageval.run.base import Dependencies, TestRecord
+from pytest_rageval.run.base import TestRecord
 from pytest_rageval.run.inputs import Components, MarkedTest
 from pytest_rageval.run.judged import JudgedTest, PartialScore, any_room, joined, score_of_slice
 from pytest_rageval.run.session import Session
+from pytest_rageval.scores.pipeline import Dependencies
 from pytest_rageval.scores.rankings import Query
 from pytest_rageval.stats.intervals import UNIT
 

@@ -157,6 +157,7 @@ class ScoreDef:
         one_passage: whether the generator reads one passage at a time, so that the passages have no order.
         paired_score: the score, without the cut-off, that is reported together with this one over their common
             examples; empty: no score.
+        strata: counts verdicts on answers by the verdicts of this score, on their context; None: it has no such ones.
     """
 
     name: str
@@ -185,6 +186,7 @@ class ScoreDef:
     takes_relevant: AbstractSet[str] = frozenset()
     one_passage: bool = False
     paired_score: str = ""
+    strata: Callable[[Sequence[Outcome], Sequence[Outcome]], Mapping[str, object]] | None = None
 
     @property
     def has_answer_verdicts(self) -> bool:

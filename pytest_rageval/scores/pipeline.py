@@ -105,6 +105,15 @@ DEFAULT_DRAWS: Final = DrawSettings()
 
 
 @dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a score depends on besides the retriever; `prompts` has the templates of this package's own prompts."""
+
+    fingerprint: dict[str, Any]
+    prompts: dict[str, str]
+    comparison: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResolvedScore:
     """A score with all parameters that determine it, except the examples.
 

@@ -177,5 +177,6 @@ SCORES: Final = (
         family=FAMILY,
         definition="The judge's verdict whether the first k passages contain enough to answer the question.",
         worked=(1.0, "the verdict"),
+        strata=stratify_answers,
     ),
 )

@@ -25,9 +25,9 @@ from pytest_rageval.core.settings import ROLES, Settings
 from pytest_rageval.extensions.application_calls.application import LOCAL_HOSTS, Application, Backend
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.models.client import Server, blocked_error
+from pytest_rageval.models.usage import usage_entry, usage_lines
 from pytest_rageval.plugin.lazy_start import ENVIRONMENT, get_evaluation_plugin, resolve_settings
 from pytest_rageval.plugin.runner import fail_on_error
-from pytest_rageval.reports.build import usage_entry, usage_lines
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.session import Session
 

@@ -35,7 +35,7 @@ from pytest_rageval.extensions.calibration.human_labels import HumanLabels, Labe
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
-from pytest_rageval.reports.build import usage_entry, usage_lines
+from pytest_rageval.models.usage import usage_entry, usage_lines
 from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.run.session import Session

@@ -79,7 +79,7 @@ def pytest_rageval_score_entry(test: "TestRun", threshold: "Threshold") -> Mappi
 @hookimpl
 def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     """Warn if a server serves another model under the name that the baseline has."""
-    served = test.report.served(test.judged)
+    served = test.served
     if not (served and any(result.comparison for result in test.judged)):
         return {}
     before = test.session.baseline.tests[test.marked.nodeid].get("served", {})

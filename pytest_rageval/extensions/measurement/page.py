@@ -18,7 +18,8 @@ from pytest_rageval.extensions.measurement.record import MeasurementEntry
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted, printable
-from pytest_rageval.reports.build import evalset_text, sliced_name, usage_lines
+from pytest_rageval.models.usage import usage_lines
+from pytest_rageval.reports.build import evalset_text, sliced_name
 from pytest_rageval.reports.notes import NOTE_TEXTS
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.terminal import interval_text, number_text

@@ -20,9 +20,9 @@ from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.cassette import update_cassette
-from pytest_rageval.models.usage import Usage
+from pytest_rageval.models.usage import Usage, usage_entry, usage_lines
 from pytest_rageval.reports import KINDS, deliver
-from pytest_rageval.reports.build import compared_names, has_table, report_document, usage_entry, usage_lines
+from pytest_rageval.reports.build import compared_names, has_table, report_document
 from pytest_rageval.reports.gated_tests import (
     RanTests,
     change_lines,

@@ -253,7 +253,7 @@ def record_thresholds(test: TestRun, thresholds: Sequence[Threshold]) -> list[st
             if not isinstance(runs, RagevalError):
                 record.runs[request, compared] = error
     for threshold in thresholds:
-        test.report.add_entry(_unjudged_entry(test, threshold))
+        test.report.add_entry(_unjudged_entry(test, threshold), threshold.request)
     problems += [str(runs) for runs in record.runs.values() if isinstance(runs, RagevalError)]
     scored = [item for item in thresholds if not isinstance(record.runs[item.score_key], RagevalError)]
     problems += test.after(scored)

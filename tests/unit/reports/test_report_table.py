@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.models.usage import Usage
-from pytest_rageval.reports.build import usage_entry, usage_lines
+from pytest_rageval.models.usage import Usage, usage_entry, usage_lines
 from pytest_rageval.reports.terminal import Row, note_lines, table_lines
 from tests.unit.reports.entries import error_entry
 
