@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from pytest_rageval.calls.event_loop import BackgroundEventLoop
     from pytest_rageval.core.outcome import Score
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput, ThresholdResult
     from pytest_rageval.models.sources import MakeSource
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.retrievers import Retriever
     from pytest_rageval.retrievers.adapters import Adapter
     from pytest_rageval.run import FinishedRun

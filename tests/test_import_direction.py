@@ -26,7 +26,7 @@ LAYERS = {
     5: {"scores"},
     4: {"answers", "retrievers"},
     3: {"evalsets", "gate", "models"},
-    2: {"calls"},
+    2: {"calls", "options"},
     1: {"core", "hookspecs"},
     0: {"lib", "stats"},
 }
@@ -194,7 +194,7 @@ def test_the_check_lets_pass_what_is_allowed(module: str, source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["pytest_rageval", "pytest_rageval.plugin", "pytest_rageval.core.resolution"]
+    "module", ["pytest_rageval", "pytest_rageval.plugin", "pytest_rageval.options.resolution"]
 )
 def test_importing_the_plugin_is_cheap(module: str) -> None:
     script = f"import sys, {module}\nprint(*sorted(sys.modules), sep='\\n')"

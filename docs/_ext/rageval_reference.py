@@ -12,8 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.options import Option
+from pytest_rageval.options import Option, all_options
 
 __all__ = ["setup"]
 

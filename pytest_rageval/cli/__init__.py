@@ -2,7 +2,7 @@
 
 - Commands here: `scores`, `extensions`, and `rageval cache`: `cache_reading` (info, export) and `cache_writing`
   (import, prune, verify). `settings` is in `plugin.settings_command`, since it needs pytest.
-- Every other command is declared by its extension, or another plugin, as `COMMANDS` (`core.command`).
+- Every other command is declared by its extension, or another plugin, as `COMMANDS` (`options.command`).
 - Printing, settings and session of commands that use models, and cache stores of plugins: `console`,
   `command_session` and `plugin_stores`.
 
@@ -24,7 +24,11 @@ from typing import Any, Final
 
 from pytest_rageval import hookspecs
 from pytest_rageval.cli.console import echo, echo_err, own_options
-from pytest_rageval.core.command import (
+from pytest_rageval.core.errors import InputError, RagevalError, require
+from pytest_rageval.core.extensions import installed, others
+from pytest_rageval.lib.secret import parse_public_cache
+from pytest_rageval.options import SETTER, SetOption, all_options
+from pytest_rageval.options.command import (
     JSON,
     Argument,
     Command,
@@ -34,10 +38,7 @@ from pytest_rageval.core.command import (
     value_parser,
     with_plugin_names,
 )
-from pytest_rageval.core.errors import InputError, RagevalError, require
-from pytest_rageval.core.extensions import SETTER, SetOption, all_options, installed, others
-from pytest_rageval.core.resolution import resolve_cache
-from pytest_rageval.lib.secret import parse_public_cache
+from pytest_rageval.options.resolution import resolve_cache
 
 EXIT_UNUSABLE = 2  # argparse's exit status for bad arguments, here also for files that cannot be used
 EXIT_INTERRUPTED = 130

@@ -21,7 +21,6 @@ from pytest_rageval.cli.console import (
     to_one_line,
 )
 from pytest_rageval.cli.plugin_stores import stores_for
-from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.secret import CACHE_URL, StoreURL
@@ -33,6 +32,7 @@ from pytest_rageval.models.stores.fallback import open_store
 from pytest_rageval.models.stores.interface import Damaged, Entry, Namespace, ReplyStore, mapped_errors
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.stores.sqlite_file import FILE, ForeignSchemaError
+from pytest_rageval.options.command import CacheFile, Survey
 
 Place = Path | StoreURL
 

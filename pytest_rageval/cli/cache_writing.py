@@ -36,7 +36,6 @@ from pytest_rageval.cli.console import (
     format_count,
     to_one_line,
 )
-from pytest_rageval.core.command import CacheFile, Survey
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.cassette import (
@@ -49,6 +48,7 @@ from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import CLAIM_TTL_S, Damaged, Entry, Namespace
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.stores.sqlite_file import FILE
+from pytest_rageval.options.command import CacheFile, Survey
 
 DAY_S: Final = 86_400.0
 NOT_LOOKED_AT: Final = (

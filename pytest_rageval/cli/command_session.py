@@ -7,11 +7,11 @@ from typing import Any
 
 from pytest_rageval.cli.console import echo, echo_err, format_count
 from pytest_rageval.cli.plugin_stores import stores_for
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.rate_limits import StallNotifier
+from pytest_rageval.options import all_options
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
 

@@ -21,13 +21,13 @@ from pytest_rageval.calls import stored_module
 from pytest_rageval.calls.event_loop import BackgroundEventLoop, in_asyncio
 from pytest_rageval.calls.user_code import CACHED, count_completion
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError, Planned
-from pytest_rageval.core.parsers import REJECTED_ARGUMENTS
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
 from pytest_rageval.models.messages import Message, Reply, Request, request_summary
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.options.parsers import REJECTED_ARGUMENTS
 
 SERVER: Final = "function"  # the `base_url` of the requests that stand for calls of functions
 F = TypeVar("F", bound=Callable[..., Any])

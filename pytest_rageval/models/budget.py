@@ -16,12 +16,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from pytest_rageval.core.errors import BudgetError, StoreError
-from pytest_rageval.core.options import CoreOptions
-from pytest_rageval.core.parsers import LENGTH_PARAMETERS
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Spending
 from pytest_rageval.models.usage import Price, Prices
+from pytest_rageval.options import CoreOptions
+from pytest_rageval.options.parsers import LENGTH_PARAMETERS
 
 if TYPE_CHECKING:
     from pytest_rageval.models.cache import Cache

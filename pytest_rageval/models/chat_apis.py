@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.models.messages import MAX_TOKEN_COUNT, Message, Reply, Request
+from pytest_rageval.options.settings import Api
 
 T = TypeVar("T")
 

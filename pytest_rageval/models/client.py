@@ -12,13 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from pytest_rageval.core.errors import ContextOverflow, ServerError, Unscored, exception_chain
-from pytest_rageval.core.options import (
-    DEFAULT_CONCURRENCY,
-    DEFAULT_PATIENCE_S,
-    DEFAULT_RETRIES,
-    DEFAULT_TIMEOUT_S,
-)
-from pytest_rageval.core.settings import Api, Role
 from pytest_rageval.lib.secret import Credentials, public_url
 from pytest_rageval.lib.text import counted, parse_failure
 from pytest_rageval.models.budget import Limits
@@ -38,6 +31,13 @@ from pytest_rageval.models.proxied_request import (
     send_proxied_request,
 )
 from pytest_rageval.models.rate_limits import retry_after, until_reset
+from pytest_rageval.options import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_PATIENCE_S,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+)
+from pytest_rageval.options.settings import Api, Role
 
 if TYPE_CHECKING:
     import httpx2

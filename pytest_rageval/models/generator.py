@@ -14,9 +14,7 @@ from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import InvalidResult, UserCallable, bounded_text
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
 from pytest_rageval.core.evalset import conversation_text, history_of
-from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.core.settings import TEMPERATURE
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import has_parameter, signature_of
 from pytest_rageval.lib.text import counted
@@ -29,6 +27,8 @@ from pytest_rageval.models.prompt_rendering import (
     Prompts,
     few_shot_answer_prompt,
 )
+from pytest_rageval.options.parsers import merge_parameters
+from pytest_rageval.options.settings import TEMPERATURE
 
 PromptRenderer = Callable[[str, Sequence[str]], str]
 """A function that renders the prompt of a question and passages."""

@@ -14,9 +14,9 @@ from itertools import takewhile
 from typing import Any, Final, Self, TypedDict, TypeVar, cast
 
 from pytest_rageval.core.errors import Unscored
-from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.digests import canonical_json, digest, text_digest
 from pytest_rageval.lib.foreign_values import JsonObject
+from pytest_rageval.options.settings import Api
 
 Message = JsonObject  # a chat message: `{"role": "user", "content": "…"}`
 KEY_SCHEMA: Final = 1  # part of every key; a higher number makes all stored replies unfindable

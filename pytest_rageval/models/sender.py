@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pytest_rageval.core.errors import RagevalError, ServerError, Unscored
-from pytest_rageval.core.options import DEFAULT_PATIENCE_S
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.budget import Charge, count_tokens, prompt_tokens
 from pytest_rageval.models.client import Client, RequestRefused, RetryableError
 from pytest_rageval.models.messages import BilledFailure, Reply, Request
 from pytest_rageval.models.rate_limits import Limiter, OutageTimer, Slot, Stall
+from pytest_rageval.options import DEFAULT_PATIENCE_S
 
 FIRST_DELAY_S: Final = 0.5
 MAX_DELAY_S: Final = 8.0

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.core.errors import RagevalError, ServerError
-from pytest_rageval.core.settings import Api, Role
 from pytest_rageval.lib.secret import BaseURL, Credentials, Secret
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.client import NO_LIMITS, URL_OPTIONS, Client, RequestPolicy, Server
+from pytest_rageval.options.settings import Api, Role
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 

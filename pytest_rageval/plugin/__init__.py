@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval import hookspecs
-from pytest_rageval.core.extensions import SETTER, SetOption, all_options, flag_problem, installed
-from pytest_rageval.core.options import MOVED, Option
+from pytest_rageval.core.extensions import installed
+from pytest_rageval.options import MOVED, SETTER, Option, SetOption, all_options, flag_problem
 from pytest_rageval.plugin.lazy_start import PARSER, LazyStart, get_evaluation_plugin, needs_eager_start
 from pytest_rageval.plugin.markers import MARKERS
 
@@ -153,7 +153,7 @@ def _switched_off(config: pytest.Config) -> list[str]:
     if not (values := config.getini(EXTENSIONS)):
         return []
     from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - few runs switch one off
-    from pytest_rageval.core.resolution import read_pyproject  # noqa: PLC0415
+    from pytest_rageval.options.resolution import read_pyproject  # noqa: PLC0415
 
     names = [value.removeprefix("-") for value in values]
     for name, written in zip(names, values, strict=True):

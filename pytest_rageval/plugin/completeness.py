@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.text import counted, plural
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin

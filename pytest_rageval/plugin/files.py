@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval.core.errors import InputError, StoreError
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.options import all_options
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines

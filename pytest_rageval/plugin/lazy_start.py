@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.options import BASELINE
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.options import BASELINE, all_options
 from pytest_rageval.plugin.markers import (
     EVALUATED_MARKERS,
     timeout_warnings,
@@ -28,7 +27,7 @@ from pytest_rageval.plugin.markers import (
 )
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.settings import Settings
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.plugin.runner import EvaluationPlugin
 
 # Few runs write these files.
@@ -150,7 +149,7 @@ class LazyStart:
 def resolve_settings(
     config: pytest.Config, options: argparse.Namespace, environ: Mapping[str, str]
 ) -> "Settings":
-    from pytest_rageval.core.resolution import resolve_options  # noqa: PLC0415 - see `LazyStart`
+    from pytest_rageval.options.resolution import resolve_options  # noqa: PLC0415 - see `LazyStart`
 
     return resolve_options(
         {option.name: getattr(options, option.ini, None) for option in all_options()},

@@ -20,10 +20,10 @@ from pytest_rageval.core.errors import (
     Unscored,
     user_frames,
 )
-from pytest_rageval.core.parsers import destination_kind
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.spool import rare_collection
 from pytest_rageval.lib.text import printable
+from pytest_rageval.options.parsers import destination_kind
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.markers import (
     CALLS,
     EVALUATED_MARKERS,

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.text import printable
+from pytest_rageval.options import all_options
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.lazy_start import ENVIRONMENT, resolve_settings
 
 DEFAULT: Final = "default"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval.core.errors import RagevalError, exception_text
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.parsers import Address, destination_kind
-from pytest_rageval.core.settings import MODEL_USES, Settings
 from pytest_rageval.lib.text import one_line, printable
+from pytest_rageval.options import all_options
+from pytest_rageval.options.parsers import Address, destination_kind
+from pytest_rageval.options.settings import MODEL_USES, Settings
 from pytest_rageval.plugin.completeness import CompletenessPlugin
 from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin

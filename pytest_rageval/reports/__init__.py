@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.parsers import Address
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import rare_collection
+from pytest_rageval.options.parsers import Address
 
 
 def json_report(document: Mapping[str, Any]) -> Iterator[str]:

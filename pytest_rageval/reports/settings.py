@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.settings import CANONICAL, MODEL_USES, TEMPERATURE, ServerSettings, Settings
 from pytest_rageval.lib.text import counted
+from pytest_rageval.options import all_options
+from pytest_rageval.options.settings import CANONICAL, MODEL_USES, TEMPERATURE, ServerSettings, Settings
 
 WITHOUT_MODEL: Final = "recall, contains.* and provenance.* need no model"
 """Scores to begin with where no model is configured."""

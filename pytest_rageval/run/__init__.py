@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.models.usage import Usage
+    from pytest_rageval.options.settings import Settings
 
 
 @dataclass(frozen=True)

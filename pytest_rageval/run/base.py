@@ -13,12 +13,12 @@ from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import NOT_WRITTEN, Ranking
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores.definition import ScoreDef, check_failures

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
@@ -15,6 +14,7 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.git import GitError, commit_of, file_at
 from pytest_rageval.lib.text import counted
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.gated_tests import RanTests, gate_entry
 from pytest_rageval.reports.notes import baseline_update_text

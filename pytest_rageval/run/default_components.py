@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator, in_turn
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.core.settings import EMBEDDED, ROLES, ServerSettings, Settings
+from pytest_rageval.options.settings import EMBEDDED, ROLES, ServerSettings, Settings
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge import JudgeTask, Text
     from pytest_rageval.answers.judge.llm_judge import LLMJudge
-    from pytest_rageval.core.settings import Role
     from pytest_rageval.models.budget import Limits
     from pytest_rageval.models.client import RequestPolicy, Server
     from pytest_rageval.models.gateway import Gateway
     from pytest_rageval.models.generator import LLMGenerator
     from pytest_rageval.models.prompt_rendering import Prompts
+    from pytest_rageval.options.settings import Role
 
 V = TypeVar("V")
 

@@ -11,12 +11,12 @@ from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import GIVEN_BY, PlanStub, UserCallable, is_built_in, is_cached
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
 from pytest_rageval.evalsets.loading import find_file
 from pytest_rageval.evalsets.records import check_evalset
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.retrievers import FIXTURE, REFERENCE_FIXTURE, Retriever, adapt_retriever
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import MissingReplyError, RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score, compute_intervals
-from pytest_rageval.core.settings import MODEL_USES
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.judge import evaluate_thresholds, violated_bounds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, PartialEvaluation, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.options.settings import MODEL_USES
 from pytest_rageval.reports.build import TestEntryBuilder, error_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.terminal import accept_entry, accept_lines
 from pytest_rageval.run.base import BaseSession, TestRecord

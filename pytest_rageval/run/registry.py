@@ -17,13 +17,13 @@ from pytest_rageval.core.errors import (
     similar_names,
 )
 from pytest_rageval.core.extensions import installed
-from pytest_rageval.core.parsers import KIND_PATTERN
 from pytest_rageval.core.spec import Relevance, ScoreRequest, Spec
 from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.formats import Shape
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.secret import SCHEME
+from pytest_rageval.options.parsers import KIND_PATTERN
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection, AddedTable
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter

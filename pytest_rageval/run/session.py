@@ -16,12 +16,12 @@ from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, 
 from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Outcome, Score, too_many_unscored
 from pytest_rageval.core.ranking import Ranking
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import Usage
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources

@@ -16,12 +16,12 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.history.history import history_entry
 from pytest_rageval.models.cassette import entry_line, read_cassette
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.usage import Usage, usage_entry
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.build import report_document
 from pytest_rageval.reports.settings import settings_entry
 from tests.unit.extensions.shards.sharded import evaluated_in, outcome_of, shards_of, write_baseline

@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.providers.embedded import EmbeddedServer
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components

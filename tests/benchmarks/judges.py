@@ -16,8 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.answers.judge.replies import parse_yes_no
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.models.messages import Request
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.session import Session
 from tests.benchmarks.comparators import show, table
 from tests.judged_answers import JudgedAnswer, openqa_eval

@@ -35,13 +35,13 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records
 from pytest_rageval.extensions.arena_battles import battles_of
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
 from pytest_rageval.models.api import LLM
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever

@@ -19,7 +19,6 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
     FeedbackRetriever,
@@ -28,6 +27,7 @@ from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
 )
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.extensions.embeddings.encoder import session_encoder
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever

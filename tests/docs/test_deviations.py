@@ -5,11 +5,11 @@ import tomllib
 
 import pytest
 
-from pytest_rageval.core.extensions import all_options
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.extensions.papers import PRESETS as PAPERS
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.models.prompts import TEMPLATES
+from pytest_rageval.options import all_options
 from pytest_rageval.scores import SCORES
 from tests.docs.pages import ROOT
 

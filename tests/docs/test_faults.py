@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_rageval.core.extensions import all_options
+from pytest_rageval.options import all_options
 from tests.docs.pages import ROOT
 
 # By the first words of a row: the tests that show what it says, by file and function below `tests/`.

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.extensions import all_options
+from pytest_rageval.options import all_options
 from tests.llm_server import LLMServer
 
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(): pass\n'

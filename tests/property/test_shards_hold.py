@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pytest_rageval.core.evalset import EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Tally
 from pytest_rageval.core.ranking import Document, Ranking, Span
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.evalsets.sampling import in_sample, select_subset
 from pytest_rageval.extensions.shards.plain import restore, to_plain
 from pytest_rageval.lib.foreign_values import is_identifier
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.inputs import Components
 from tests.unit.extensions.shards.sharded import (
     evaluate_merged,

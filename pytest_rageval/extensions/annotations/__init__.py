@@ -6,13 +6,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.options import switch
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import switch
 
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.settings import Settings
+    from pytest_rageval.options.settings import Settings
 
 # fmt: off
 ANNOTATIONS: Final = switch(

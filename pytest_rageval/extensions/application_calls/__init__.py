@@ -10,9 +10,9 @@ from argparse import REMAINDER
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.command import Command, value
-from pytest_rageval.core.options import switch
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import switch
+from pytest_rageval.options.command import Command, value
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,6 @@ from pytest_rageval.core.errors import (
     Unscored,
     is_placeholder,
 )
-from pytest_rageval.core.settings import EMBEDDED
 from pytest_rageval.extensions.application_calls.events import encode_event, split_into_events
 from pytest_rageval.models.client import RequestRefused, Server
 from pytest_rageval.models.gateway import Gateway
@@ -40,6 +39,7 @@ from pytest_rageval.models.proxied_request import (
     make_proxied_request,
 )
 from pytest_rageval.models.sources import LIST_MODELS
+from pytest_rageval.options.settings import EMBEDDED
 from pytest_rageval.run.session import Session
 
 if TYPE_CHECKING:

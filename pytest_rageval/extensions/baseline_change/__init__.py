@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_rageval.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.settings import Settings
+    from pytest_rageval.options.settings import Settings
 
 
 @hookimpl

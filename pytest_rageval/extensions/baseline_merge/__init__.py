@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from pytest_rageval.core.command import BASELINE_GROUP, Command, switch, value
+from pytest_rageval.options.command import BASELINE_GROUP, Command, switch, value
 
 # fmt: off
 COMMANDS: Final = (

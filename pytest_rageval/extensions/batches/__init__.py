@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
-from pytest_rageval.core.command import Command, Group, value
-from pytest_rageval.core.options import Option, switch
-from pytest_rageval.core.parsers import choice_parser, parse_switch
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import Option, switch
+from pytest_rageval.options.command import Command, Group, value
+from pytest_rageval.options.parsers import choice_parser, parse_switch
 
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.models.sources import MakeSource
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.run.test import TestRun
 
 STEPS: Final = ("submit", "status", "collect")

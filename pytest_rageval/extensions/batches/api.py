@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
-from pytest_rageval.core.settings import Api
 from pytest_rageval.lib.files import make_private_file, refuse_special
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
@@ -22,6 +21,7 @@ from pytest_rageval.models.client import Client, RetryableError
 from pytest_rageval.models.messages import Reply, Request, RequestSummary, request_summary
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.options.settings import Api
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -19,12 +19,12 @@ import pytest
 
 from pytest_rageval.cli.console import echo, echo_err, format_count
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending, ServerError
-from pytest_rageval.core.resolution import RUN_VARIABLE
-from pytest_rageval.core.settings import ROLES
 from pytest_rageval.extensions.batches.batches import BatchSource
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.client import RetryableError
+from pytest_rageval.options.resolution import RUN_VARIABLE
+from pytest_rageval.options.settings import ROLES
 from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
 from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, EvaluationPlugin
 from pytest_rageval.plugin.terminal import print_line, print_lines

@@ -7,7 +7,7 @@
 from argparse import REMAINDER
 from typing import Final
 
-from pytest_rageval.core.command import Command, value
+from pytest_rageval.options.command import Command, value
 
 ARGUMENTS: Final = (
     value("--score", "SCORE", "the score that decides, such as recall@5 (default: the first that fails at BAD)", str),

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.options import Option
-from pytest_rageval.core.parsers import parse_count
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import Option
+from pytest_rageval.options.parsers import parse_count
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 

@@ -6,8 +6,8 @@
 
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.command import Command, value, value_parser
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options.command import Command, value, value_parser
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score

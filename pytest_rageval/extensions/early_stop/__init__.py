@@ -6,12 +6,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.core.options import Option, switch
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import Option, switch
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import PartialScores, TestRun
 

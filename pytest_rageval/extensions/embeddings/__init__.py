@@ -7,14 +7,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.command import CacheFile
-from pytest_rageval.core.options import Option
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.options import Option
+from pytest_rageval.options.command import CacheFile
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.comparators import Measure
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.run.session import Session
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pytest_rageval.core.command import Survey
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.files import (
     SpecialFileError,
@@ -28,6 +27,7 @@ from pytest_rageval.lib.files import (
 )
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, ReplyStore
+from pytest_rageval.options.command import Survey
 
 if TYPE_CHECKING:
     import numpy as np

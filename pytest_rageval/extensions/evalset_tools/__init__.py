@@ -7,7 +7,7 @@
 
 from typing import Final
 
-from pytest_rageval.core.command import EVALSET, FORCE, Command, switch, value, value_parser
+from pytest_rageval.options.command import EVALSET, FORCE, Command, switch, value, value_parser
 
 CORPUS_HELP: Final = (
     "JSON lines of passages (id, text; source, start, end), a BEIR corpus.jsonl, or a folder of text and "

@@ -22,7 +22,6 @@ from pytest_rageval.cli.command_session import command_settings, echo_request_co
 from pytest_rageval.cli.console import echo, echo_err, format_count, reason_lines
 from pytest_rageval.core.errors import BudgetError, InputError, NoGroundTruth, Unscored
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
-from pytest_rageval.core.parsers import merge_parameters
 from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.loading import write_jsonl
@@ -34,6 +33,7 @@ from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.models.messages import empty_reason
 from pytest_rageval.models.prompt_rendering import FEW_SHOT_PROMPTS, Prompts, read_prompts
 from pytest_rageval.models.prompts import MAX_NUGGETS
+from pytest_rageval.options.parsers import merge_parameters
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.near_duplicates import words

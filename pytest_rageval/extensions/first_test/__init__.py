@@ -6,7 +6,7 @@ collects the written test.
 
 from typing import Final
 
-from pytest_rageval.core.command import Command, value
+from pytest_rageval.options.command import Command, value
 
 # fmt: off
 COMMANDS: Final = (

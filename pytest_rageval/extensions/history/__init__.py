@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.command import JSON, Command, value, value_parser
-from pytest_rageval.core.options import Option
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.options import Option
+from pytest_rageval.options.command import JSON, Command, value, value_parser
 
 if TYPE_CHECKING:
     from pytest_rageval.run import FinishedRun

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.command import Command, value
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options.command import Command, value
 
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.settings import Settings
+    from pytest_rageval.options.settings import Settings
 
 NAME: Final = "measurement"
 PRESETS: Final = {NAME: Path(__file__).with_name("presets.toml")}

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.core.command import Command, value, value_parser
+from pytest_rageval.options.command import Command, value, value_parser
 
 _parse_number: Final = value_parser(int, lambda number: number >= 1, "a whole number, expected 1 or more")
 _parse_drop: Final = value_parser(float, lambda drop: drop >= 0, "a number, expected 0 or more")

@@ -8,13 +8,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_rageval.core.options import Option
-from pytest_rageval.core.parsers import choice_parser
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import Option
+from pytest_rageval.options.parsers import choice_parser
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.core.command import BASELINE_GROUP, Command, value, with_plugin_names
-from pytest_rageval.core.options import BASELINE
+from pytest_rageval.options import BASELINE
+from pytest_rageval.options.command import BASELINE_GROUP, Command, value, with_plugin_names
 
 # fmt: off
 COMMANDS: Final = (

@@ -6,16 +6,16 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.options import switch
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import switch
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.core.errors import RagevalError
     from pytest_rageval.core.outcome import Score
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.run.test import TestRun
 
 OPTIONS: Final = (

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 @hookimpl(tryfirst=True)
 def pytest_rageval_register(registry: "Registry") -> None:
     """Add the two providers first: those of other plugins, which come later, are tried before them."""
-    from pytest_rageval.core.settings import EMBEDDED  # noqa: PLC0415 - a run without marked tests needs none
     from pytest_rageval.lib.lazy import Lazy  # noqa: PLC0415
+    from pytest_rageval.options.settings import EMBEDDED  # noqa: PLC0415 - a run without marked tests needs none
 
     registry.add_provider(
         lambda request: request.client is not None, Lazy("extensions.providers.user_client", "user_server")

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from pytest_rageval.calls.user_code import CALL_ERRORS, is_cancelled
 from pytest_rageval.core.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
-from pytest_rageval.core.settings import Role
 from pytest_rageval.lib.foreign_values import (
     JsonObject,
     accepts_arguments,
@@ -38,6 +37,7 @@ from pytest_rageval.models.client import (
 )
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.proxied_request import CHAT, Answer, ProxiedRequest
+from pytest_rageval.options.settings import Role
 from pytest_rageval.run.default_components import ClientPart, ProviderRequest
 
 CALL_FORM: Final = "(model, messages, **parameters)"

@@ -7,8 +7,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_rageval.core.command import Command, switch, value
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options.command import Command, switch, value
 
 if TYPE_CHECKING:
     from pytest_rageval.run.judged import JudgedTest

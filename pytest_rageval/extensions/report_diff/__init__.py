@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pytest_rageval.core.command import JSON, Command, value
+from pytest_rageval.options.command import JSON, Command, value
 
 # fmt: off
 COMMANDS: Final = (

@@ -6,8 +6,8 @@
 import re
 from typing import Final
 
-from pytest_rageval.core.command import EVALSET, FORCE, Command, value, value_parser
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.options.command import EVALSET, FORCE, Command, value, value_parser
 
 SCORES: Final = {"extensions.robustness.scores": ("robust",)}
 FIELDS: Final = {

@@ -8,16 +8,16 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from pytest_rageval.core.command import Command, switch, value, with_plugin_names
-from pytest_rageval.core.options import Option
-from pytest_rageval.core.parsers import destination_kind
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options import Option
+from pytest_rageval.options.command import Command, switch, value, with_plugin_names
+from pytest_rageval.options.parsers import destination_kind
 
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.settings import Settings
     from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.run import FinishedRun
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun

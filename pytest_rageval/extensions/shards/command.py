@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.resolution import is_ci
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
 from pytest_rageval.extensions.shards.record import Shard, ShardSettings
 from pytest_rageval.gate.comparison import AnchorPin
@@ -21,6 +19,8 @@ from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.cassette import update_cassette
 from pytest_rageval.models.usage import Usage, usage_entry, usage_lines
+from pytest_rageval.options.resolution import is_ci
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports import KINDS, deliver
 from pytest_rageval.reports.build import compared_names, has_table, report_document
 from pytest_rageval.reports.gated_tests import (

@@ -9,7 +9,7 @@
 
 from typing import Final
 
-from pytest_rageval.core.command import EVALSET, FORCE, Command, switch, value
+from pytest_rageval.options.command import EVALSET, FORCE, Command, switch, value
 
 # fmt: off
 COMMANDS: Final = (

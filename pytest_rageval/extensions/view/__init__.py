@@ -8,15 +8,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.command import Command, switch, value, value_parser
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.options.command import Command, switch, value, value_parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pytest
 
-    from pytest_rageval.core.settings import Settings
+    from pytest_rageval.options.settings import Settings
 
 _parse_port: Final = value_parser(int, lambda port: 0 <= port < 2**16, "a port, expected 0 to 65535")
 

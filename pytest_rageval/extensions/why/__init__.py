@@ -8,8 +8,8 @@ from argparse import REMAINDER
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.core.command import Command, value
-from pytest_rageval.core.options import Option
+from pytest_rageval.options import Option
+from pytest_rageval.options.command import Command, value
 
 if TYPE_CHECKING:
     import pytest

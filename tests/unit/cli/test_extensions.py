@@ -8,7 +8,8 @@ import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.core import extensions
-from pytest_rageval.core.extensions import all_options, declared, installed
+from pytest_rageval.core.extensions import declared, installed
+from pytest_rageval.options import all_options
 
 
 def _listed(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:

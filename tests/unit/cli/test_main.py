@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rageval import cli
 from pytest_rageval.cli import cache_reading, main
-from pytest_rageval.core.command import Command
+from pytest_rageval.options.command import Command
 from tests.unit.cli.folders import CacheFolder, Done, entry
 
 COMMAND = [sys.executable, "-m", "pytest_rageval"]
@@ -42,7 +42,7 @@ def test_the_function_of_every_command_exists(command: Command) -> None:
 
 
 COMMAND_OF_A_PLUGIN = """
-from pytest_rageval.core.command import Command, Group, value
+from pytest_rageval.options.command import Command, Group, value
 
 COMMANDS = [
     Command({name!r}, "rageval_trees:plant", "plant", "", ("seed", value("n", "N", "number", int)),

@@ -12,7 +12,6 @@ from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.policy import BUILT_IN, Policy
 from pytest_rageval.core.ranking import Ranking
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold, may_stop_early
 from pytest_rageval.extensions.early_stop.result import EarlyStopResult
@@ -21,6 +20,7 @@ from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session

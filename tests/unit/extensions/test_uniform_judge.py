@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pytest_rageval.core.settings import Settings
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.session import Session
 from tests.unit.run.marked import Mark, evalset_of, evaluated, threshold
 

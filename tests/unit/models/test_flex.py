@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.resolution import resolve_options
 from pytest_rageval.models import sender as sender_module
 from pytest_rageval.models.budget import Budget, Limits
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
@@ -14,6 +13,7 @@ from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.sources import PlanSource
 from pytest_rageval.models.usage import Price, Prices, Usage
+from pytest_rageval.options.resolution import resolve_options
 from tests.unit.models.scripted import Answer, ScriptedServer, completion, error
 
 ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},), {"temperature": 0.5, "max_tokens": 16})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.parsers import Address
+from pytest_rageval.options.parsers import Address
 from pytest_rageval.reports import deliver
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score, Tally
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.build import entry_name
 from pytest_rageval.reports.notes import NOTE_TEXTS, change_text
 from pytest_rageval.reports.settings import header_line, models_text, settings_entry

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rageval.answers.comparators import Measure
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
 from tests.unit.run.marked import components, evalset_of

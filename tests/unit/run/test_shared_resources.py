@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.session import Session
 from tests.unit.run.marked import components, evalset_of, retriever
 

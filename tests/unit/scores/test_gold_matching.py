@@ -6,7 +6,7 @@ import pytest
 
 from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, Span
-from pytest_rageval.core.settings import Settings
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.scores import gold_matching
 from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels
 from pytest_rageval.scores.near_duplicates import shingles

@@ -22,11 +22,11 @@ pytest.importorskip("starlette", reason="the extra gateway is not installed")
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.application_calls import application
 from pytest_rageval.extensions.application_calls.application import Backend
 from pytest_rageval.extensions.application_calls.plugin import GatewayServer
 from pytest_rageval.lib.secret import BaseURL
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.session import Session
 from tests.openai_server import OpenAIServer
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.bisect import command
 from pytest_rageval.extensions.bisect.command import _environment
+from pytest_rageval.options.settings import Settings
 from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.calibration.calibration import Correction
 from pytest_rageval.extensions.calibration.gate import corrected_entry
 from pytest_rageval.extensions.calibration.rogan_gladen import rogan_gladen
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.notes import NOTE_TEXTS
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun

@@ -8,13 +8,13 @@ import pytest
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.presets import read_preset
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.embeddings import ENCODER
 from pytest_rageval.extensions.papers import PRESETS
 from pytest_rageval.models.prompt_rendering import build_prompts
+from pytest_rageval.options import all_options
+from pytest_rageval.options.presets import read_preset
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.settings import settings_entry
 
 HERE = Path("/somewhere")

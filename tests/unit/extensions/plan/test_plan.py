@@ -6,9 +6,9 @@ import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session

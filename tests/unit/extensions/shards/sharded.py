@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
 from pytest_rageval.extensions.shards.record import Shard, shard_entry
 from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.models.usage import Usage
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.failures import Room
 from pytest_rageval.reports.settings import settings_entry
 from pytest_rageval.run import FinishedRun

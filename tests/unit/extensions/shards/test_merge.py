@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.history.history import read_history
+from pytest_rageval.options.settings import Settings
 from tests.unit.extensions.shards.sharded import shards_of, write_baseline
 from tests.unit.run.marked import EVALS, NODEID, components, threshold
 

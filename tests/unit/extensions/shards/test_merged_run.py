@@ -9,9 +9,9 @@ import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import Evidence
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.extensions.shards.merge import MergedRun
 from pytest_rageval.extensions.shards.record import Shard
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session

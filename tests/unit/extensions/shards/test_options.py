@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from tests.unit.core.test_options import _resolve
+from tests.unit.options.test_options import _resolve
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "2", "2/", "/4", "a/b", "-1/4", "2/8/3"])

@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-from pytest_rageval.core import presets
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import Settings
+from pytest_rageval.options import presets
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import Settings
 
 NIGHTLY = '[nightly]\nsource = "us"\nnot_set = ["the model"]\n[nightly.settings]\n'
 

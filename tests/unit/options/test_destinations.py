@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.core.parsers import Address, destination_kind, parse_destination
+from pytest_rageval.options.parsers import Address, destination_kind, parse_destination
 
 
 @pytest.mark.parametrize(

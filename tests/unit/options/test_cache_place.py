@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import Secret, StoreURL, parse_cache
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import Settings
 
 ROOT, HERE = Path("/project"), Path("/here")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import ServerSettings, Settings
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import ServerSettings, Settings
 
 URLS = {name: f"http://{name}/v1" for name in ("flag", "ini", "table", "env")}
 KEYS = ("env", "table variable", "table command")

@@ -6,12 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S, CoreOptions, Option
 from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
+from pytest_rageval.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S, CoreOptions, Option, all_options
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.presets import Preset
+    from pytest_rageval.options.presets import Preset
 
 T = TypeVar("T")
 

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.extensions import all_options
-from pytest_rageval.core.options import CoreOptions
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import BaseURL, Secret, public_url
+from pytest_rageval.options import CoreOptions, all_options
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.settings import header_line, settings_entry
 
 HERE, ROOT = Path("/typed/here"), Path("/project")

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.core.extensions import all_options, installed
-from pytest_rageval.core.options import MOVED, Option
-from pytest_rageval.core.parsers import (
+from pytest_rageval.core.extensions import installed
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.lib.secret import CACHE_URL, BaseURL, Secret, StoreURL, parse_cache
+from pytest_rageval.lib.text import parse_failure
+from pytest_rageval.options import MOVED, Option, all_options
+from pytest_rageval.options.parsers import (
     check_parameters,
     parse_amount,
     parse_count,
@@ -19,12 +22,9 @@ from pytest_rageval.core.parsers import (
     parse_rate,
     parse_seconds,
 )
-from pytest_rageval.core.settings import JUDGE_KEY, POLICY_OPTIONS, ROLES, Api, Role, Settings
-from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.secret import CACHE_URL, BaseURL, Secret, StoreURL, parse_cache
-from pytest_rageval.lib.text import parse_failure
+from pytest_rageval.options.settings import JUDGE_KEY, POLICY_OPTIONS, ROLES, Api, Role, Settings
 
-read_preset: Final = Lazy("core.presets", "read_preset")  # few runs have one
+read_preset: Final = Lazy("options.presets", "read_preset")  # few runs have one
 
 Tables = dict[Role, dict[str, object]]
 """The parsed values of a model's table, by role and key. The base URL, for example, is a `BaseURL`."""

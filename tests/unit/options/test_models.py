@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.resolution import resolve_options
-from pytest_rageval.core.settings import Settings
 from pytest_rageval.lib.secret import Secret
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.settings import header_line, settings_entry
 
 GENERATOR, JUDGE = "[tool.rageval.models.generator]\n", "[tool.rageval.models.judge]\n"

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.options import OPTIONS
+from pytest_rageval.options import OPTIONS
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 """The positional and the keyword arguments of `argparse.ArgumentParser.add_argument`."""
