@@ -26,7 +26,7 @@ LAYERS = {
     5: {"scores"},
     4: {"answers", "retrievers"},
     3: {"evalsets", "gate", "models"},
-    2: {"calls", "options"},
+    2: {"baseline", "calls", "options"},
     1: {"core", "hookspecs"},
     0: {"lib", "stats"},
 }

@@ -80,7 +80,7 @@ def test_a_ranking_test_imports_a_third_of_the_package(tmp_path):
     unused = {
         "pytest_rageval.answers.overlap",
         "pytest_rageval.evalsets.field_map",
-        "pytest_rageval.gate.baseline",
+        "pytest_rageval.baseline",
         "pytest_rageval.gate.comparison",
         "pytest_rageval.gate.drop_tests",
         "pytest_rageval.models.prompts",

@@ -1,8 +1,6 @@
 """The gate: compares scores with thresholds and the baseline, and decides whether a test fails.
 
 - `threshold`: the bounds of one marker.
-- `baseline`: the entries of tests in the baseline. `baseline_file`: the file. `baseline_update`: the changes that an
-  update makes to it.
 - `judge`: `evaluate_thresholds` evaluates all thresholds of a test, with the following modules. Only `verdict` is
   loaded for thresholds that compare with nothing.
 - `verdict`: the inputs and results of all thresholds; pass, fail, inconclusive or error; the bounds on a mean.

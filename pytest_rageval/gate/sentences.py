@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
+from pytest_rageval.gate.comparison import Comparison, QuestionChanges
 from pytest_rageval.gate.drop_tests import DropTestResult
 from pytest_rageval.gate.verdict import ids_text, reasons_text
 from pytest_rageval.lib.text import counted, join_first

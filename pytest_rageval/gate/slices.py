@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
+from pytest_rageval.baseline.entries import BaselineExample, BaselineScore
 from pytest_rageval.core.errors import RagevalError, StaleBaselineError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import (
-    BaselineExample,
-    BaselineScore,
     Comparison,
     QuestionChanges,
     changed_questions,

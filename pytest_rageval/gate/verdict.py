@@ -14,7 +14,8 @@ from pytest_rageval.lib.text import join_first
 from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.comparison import BaselineScore, Comparison, QuestionChanges
+    from pytest_rageval.baseline.entries import BaselineScore
+    from pytest_rageval.gate.comparison import Comparison, QuestionChanges
     from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult
 
 Status = Literal["pass", "inconclusive", "fail", "error"]

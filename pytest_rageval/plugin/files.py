@@ -19,7 +19,7 @@ from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.comparison import BaselineEntry
+    from pytest_rageval.baseline.entries import BaselineEntry
 
 
 class CassetteWriterPlugin:
@@ -142,7 +142,7 @@ class BaselineWriterPlugin:
             print_lines(terminalreporter, [f"  {line}" for line in self._changes], yellow=self._lowers)
 
     def _update(self, partial: str) -> None:
-        from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - few runs update the baseline
+        from pytest_rageval.baseline.entries import AnchorPin  # noqa: PLC0415 - few runs update the baseline
         from pytest_rageval.run.baseline_lookup import update_baseline  # noqa: PLC0415
 
         pins = self._settings.pin_baseline

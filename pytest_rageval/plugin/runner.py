@@ -46,7 +46,7 @@ from pytest_rageval.plugin.terminal import (
 if TYPE_CHECKING:
     import pluggy
 
-    from pytest_rageval.gate.baseline import Baseline
+    from pytest_rageval.baseline import Baseline
     from pytest_rageval.models.api import LLM
     from pytest_rageval.models.prompt_rendering import Prompts
     from pytest_rageval.models.usage import Usage

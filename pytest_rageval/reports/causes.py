@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
+from pytest_rageval.baseline.entries import ScoreEntry
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import Spec
-from pytest_rageval.gate.comparison import Comparison, ExamplePair, ScoreEntry
+from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.text import counted, join_first

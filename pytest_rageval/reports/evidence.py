@@ -10,11 +10,12 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any, cast
 
+from pytest_rageval.baseline.entries import BaselineExample
 from pytest_rageval.core.document import EvaluatedQuestion, ExampleEntry, RetrievalEntry
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
-from pytest_rageval.gate.comparison import BaselineExample, Comparison
+from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list
 from pytest_rageval.models.budget import count_tokens
 from pytest_rageval.models.prompts import numbered_list

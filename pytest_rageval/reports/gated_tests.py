@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_rageval.gate.baseline import UPDATE_COMMAND
-from pytest_rageval.gate.baseline_update import ScoreChange
-from pytest_rageval.gate.comparison import BaselineEntry
+from pytest_rageval.baseline import UPDATE_COMMAND
+from pytest_rageval.baseline.entries import BaselineEntry
+from pytest_rageval.baseline.update import ScoreChange
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.notes import baseline_update_text
 

@@ -25,12 +25,12 @@ from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.baseline_update import ScoreChange
+    from pytest_rageval.baseline.update import ScoreChange
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.drop_tests import DropTestResult
 
 # Few scores are compared.
-AnchorPin: Final = Lazy("gate.comparison", "AnchorPin")
+AnchorPin: Final = Lazy("baseline.entries", "AnchorPin")
 drop_interval_text: Final = Lazy("gate.sentences", "drop_interval_text")
 
 MAX_REASONS: Final = 5  # maximum number of different reasons in a note

@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from pytest_rageval.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.core.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.core.evalset import Example, conversation_text
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Ranking
-from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.spool import Spool, spooled_map

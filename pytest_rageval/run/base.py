@@ -26,7 +26,7 @@ from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, Dependencies, DrawSett
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.baseline import Baseline
+    from pytest_rageval.baseline import Baseline
 
 Runs = list[list[Outcome]] | RagevalError
 """The outcomes of a score, of the run and of each repeat; or the error that prevented them."""

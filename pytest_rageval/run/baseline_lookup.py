@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pytest_rageval.baseline import UPDATE_COMMAND, Baseline
+from pytest_rageval.baseline.entries import AnchorPin, BaselineEntry, BaselineExample, BaselineScore
+from pytest_rageval.baseline.update import compute_update, updated_anchors
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.sampling import in_sample
-from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
-from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
-from pytest_rageval.gate.comparison import AnchorPin, BaselineEntry, BaselineExample, BaselineScore
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.git import GitError, commit_of, file_at

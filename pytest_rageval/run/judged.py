@@ -26,7 +26,7 @@ from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.scores.definition import ScoreDef
 
 if TYPE_CHECKING:
-    from pytest_rageval.gate.comparison import BaselineEntry
+    from pytest_rageval.baseline.entries import BaselineEntry
     from pytest_rageval.reports.failures import Room
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ any_room: Final = Lazy("reports.failures", "Room")
 failure_lines: Final = Lazy("reports.failures", "failure_lines")
 changed_prompts_text: Final = Lazy("reports.causes", "changed_prompts_text")
 likely_cause: Final = Lazy("reports.causes", "likely_cause")
-baseline_entry: Final = Lazy("gate.baseline", "baseline_entry")
+baseline_entry: Final = Lazy("baseline", "baseline_entry")
 suite_contribution: Final = Lazy("gate.suite", "contribution")
 why_no_baseline: Final = Lazy("run.baseline_lookup", "why_no_baseline")
 

@@ -4,7 +4,8 @@
 - `paired_tests`: the gate's joint test of paired differences. It consists of `mcnemar` (scores of 0 and 1),
   `sign_flips` (all other scores) and `noninferiority` (does not assume symmetry). `mcnemar` also tests single questions
   over repeats.
-- `power`: the smallest drop that a test can detect. `sequential`: tests that are repeated as data arrives.
+- `suite`: one test of the questions of several tests. `sequential`: tests that are repeated as data arrives.
+- `power`: the smallest drop that a test can detect.
 - `systems`: the best of several systems, Bradley-Terry ratings. `agreement`: agreement of raters, correlations, overlap
   of rankings.
 

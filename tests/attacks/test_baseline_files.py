@@ -5,7 +5,7 @@ from math import fsum
 
 import pytest
 
-from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.baseline import Baseline
 
 pytestmark = pytest.mark.slow
 

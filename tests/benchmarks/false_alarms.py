@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from pytest_rageval.baseline.update import MAX_RUNS
 from pytest_rageval.extensions.canary.canary import ALPHA as CANARY_ALPHA
-from pytest_rageval.gate.baseline_update import MAX_RUNS
-from pytest_rageval.gate.suite import SuiteScore, suite_drop_test
 from pytest_rageval.gate.threshold import level_shares
 from pytest_rageval.stats import sign_flips
 from pytest_rageval.stats.intervals import mean_interval
@@ -35,6 +34,7 @@ from pytest_rageval.stats.noninferiority import noninferiority_p_value
 from pytest_rageval.stats.paired_tests import PairedDrops, drop_interval, drop_p_values, joint_drop_test
 from pytest_rageval.stats.power import detectable_drop
 from pytest_rageval.stats.sequential import CurtailedDropTest, anchor_alpha
+from pytest_rageval.stats.suite import SuiteScore, suite_drop_test
 from tests.benchmarks import variants
 
 ALPHA = 0.05

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.baseline import Baseline
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.gate.baseline import Baseline
+from pytest_rageval.baseline import Baseline
 from tests.llm_server import clerk
 
 pytestmark = pytest.mark.slow

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.baseline import Baseline
+from pytest_rageval.baseline.entries import BaselineEntry
+from pytest_rageval.baseline.update import score_changes
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.gate.baseline import Baseline
-from pytest_rageval.gate.baseline_update import score_changes
-from pytest_rageval.gate.comparison import BaselineEntry
 from pytest_rageval.lib.git import GitError, commit_of, file_at, git_output
 from pytest_rageval.lib.text import counted
 from pytest_rageval.run.baseline_lookup import parse_baseline

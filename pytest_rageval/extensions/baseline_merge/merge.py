@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.gate.baseline import UPDATE_COMMAND, Baseline
 from pytest_rageval.lib.git import git_output
 from pytest_rageval.options import BASELINE
 

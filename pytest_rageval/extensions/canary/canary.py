@@ -12,11 +12,12 @@ from statistics import fmean
 from typing import Final
 from zlib import crc32
 
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.gate.comparison import BaselineScore, fingerprint_changes, is_comparable
+from pytest_rageval.gate.comparison import fingerprint_changes, is_comparable
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.text import counted

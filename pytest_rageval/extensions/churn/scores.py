@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.spec import Spec
-from pytest_rageval.gate.comparison import BaselineScore, is_comparable
+from pytest_rageval.gate.comparison import is_comparable
 from pytest_rageval.gate.verdict import ThresholdInput
 from pytest_rageval.lib.text import join_first
 from pytest_rageval.run.judged import JudgedTest

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pytest_rageval.answers.comparators import MEASURES
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.core.evalset import Example
@@ -13,7 +14,6 @@ from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.early_stop.result import EarlyStopResult, ExampleState
 from pytest_rageval.gate.comparison import (
-    BaselineScore,
     changed_questions,
     fingerprint_changes,
     is_comparable,

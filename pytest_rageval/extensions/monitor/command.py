@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple, TypedDict, cast
 
+from pytest_rageval.baseline.entries import IGNORED_KEYS
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, format_table
 from pytest_rageval.core.document import Length
@@ -25,7 +26,6 @@ from pytest_rageval.extensions.history.history import SCHEMA, Run, append_run, r
 from pytest_rageval.extensions.monitor.evidence import evidence, lower_end, mean_of, pooled
 from pytest_rageval.extensions.traces.reading import Traces, question_key, read_traces
 from pytest_rageval.extensions.traces.records import RecordedQuestion
-from pytest_rageval.gate.comparison import IGNORED_KEYS
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.shape import check_shape
 from pytest_rageval.models.prompt_rendering import read_prompts

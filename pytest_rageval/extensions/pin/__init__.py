@@ -21,10 +21,10 @@ COMMANDS: Final = (
 
 
 def pin_command(options: argparse.Namespace) -> int:
+    from pytest_rageval.baseline import Baseline, anchor_entry  # noqa: PLC0415 - as above
+    from pytest_rageval.baseline.entries import AnchorPin  # noqa: PLC0415 - as above
     from pytest_rageval.cli.console import echo  # noqa: PLC0415 - as above
     from pytest_rageval.core.errors import InputError, did_you_mean  # noqa: PLC0415 - every run imports this module
-    from pytest_rageval.gate.baseline import Baseline, anchor_entry  # noqa: PLC0415 - as above
-    from pytest_rageval.gate.comparison import AnchorPin  # noqa: PLC0415 - as above
     from pytest_rageval.lib.git import git_output  # noqa: PLC0415 - as above
     from pytest_rageval.lib.text import counted  # noqa: PLC0415 - as above
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_rageval.baseline.entries import AnchorPin
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
 from pytest_rageval.extensions.shards.record import Shard, ShardSettings
-from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted

@@ -10,13 +10,13 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar, cast
 
+from pytest_rageval.baseline import SCALE_TOLERANCE
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.policy import Policy, policies_of
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.shards.plain import Plain, restore
 from pytest_rageval.extensions.shards.record import PluginDefinition, Shard, ShardTest
-from pytest_rageval.gate.baseline import SCALE_TOLERANCE
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.lazy import Lazy

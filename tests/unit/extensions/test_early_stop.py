@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import Baseline
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.policy import BUILT_IN, Policy
@@ -15,8 +17,6 @@ from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold, may_stop_early
 from pytest_rageval.extensions.early_stop.result import EarlyStopResult
-from pytest_rageval.gate.baseline import Baseline
-from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult

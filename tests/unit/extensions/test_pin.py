@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.baseline import Baseline, baseline_entry
 from pytest_rageval.cli import main
-from pytest_rageval.gate.baseline import Baseline, baseline_entry
 from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import numbered, score_of
 

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from pytest_rageval.baseline import baseline_entry
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.errors import Cause, RagevalError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.policy import Policy
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.gate import judge as decided
-from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
+from pytest_rageval.gate.comparison import Comparison, compare
 from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult, run_drop_tests
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold

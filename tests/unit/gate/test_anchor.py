@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import Baseline, anchor_entry, baseline_entry
+from pytest_rageval.baseline.entries import AnchorPin, BaselineEntry, BaselineScore
+from pytest_rageval.baseline.update import compute_update, updated_anchors
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.gate.baseline import Baseline, anchor_entry, baseline_entry
-from pytest_rageval.gate.baseline_update import compute_update, updated_anchors
-from pytest_rageval.gate.comparison import AnchorPin, BaselineEntry, BaselineScore
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.threshold import level_shares
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.errors import StaleBaselineError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.gate.comparison import BaselineScore, compare, is_comparable
+from pytest_rageval.gate.comparison import compare, is_comparable
 from pytest_rageval.lib.text import counted
 from tests.unit.gate.scored import Values, before_of, comparison_of, example, ranked, score_of
 

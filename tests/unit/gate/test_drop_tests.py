@@ -2,12 +2,13 @@
 
 import pytest
 
+from pytest_rageval.baseline import baseline_entry
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.policy import BUILT_IN
-from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import BaselineScore, Comparison, compare
+from pytest_rageval.gate.comparison import Comparison, compare
 from pytest_rageval.gate.drop_tests import DropTestInput, DropTestResult, question_clusters, run_drop_tests
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.mcnemar import mcnemar_p_value

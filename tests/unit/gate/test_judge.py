@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import baseline_entry
+from pytest_rageval.baseline.entries import AnchorPin, BaselineScore
 from pytest_rageval.core.errors import InputError, TooManyUnscoredError
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import AnchorPin, BaselineScore
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.spool import Spool

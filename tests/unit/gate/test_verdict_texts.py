@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.baseline.entries import AnchorPin
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.policy import policies_of
-from pytest_rageval.gate.comparison import AnchorPin
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.suite import contribution, suite_entry, suite_lines
 from pytest_rageval.gate.threshold import Threshold

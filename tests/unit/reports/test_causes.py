@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
-from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdResult
 from pytest_rageval.reports.causes import cause_text, likely_cause
 from pytest_rageval.reports.questions import beyond_bound, explain

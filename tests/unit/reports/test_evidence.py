@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import baseline_entry
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
-from pytest_rageval.gate.baseline import baseline_entry
-from pytest_rageval.gate.comparison import BaselineScore, compare
+from pytest_rageval.gate.comparison import compare
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.evidence import ExplainedScore, Retrievals, common_items, explained_questions

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
-from pytest_rageval.gate.comparison import BaselineScore
 from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.reports.build import report_document
 from pytest_rageval.reports.markdown import MAX_CHARS, MAX_LINES, markdown_report

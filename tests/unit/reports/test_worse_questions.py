@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import MAX_ANSWER_LENGTH
+from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
-from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH
-from pytest_rageval.gate.comparison import BaselineScore, compare
+from pytest_rageval.gate.comparison import compare
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdResult
 from pytest_rageval.reports.failures import Room, failure_lines
 from pytest_rageval.reports.questions import question_entry, single_question_lines

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import Baseline
 from pytest_rageval.core.errors import InputError, StaleBaselineError
-from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.failures import Room
 from pytest_rageval.run.judged import OutOfBoundsError

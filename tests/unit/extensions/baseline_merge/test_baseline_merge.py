@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import Baseline
 from pytest_rageval.cli import main
-from pytest_rageval.gate.baseline import Baseline
 
 Sides = dict[str, float | None]
 

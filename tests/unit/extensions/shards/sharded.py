@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pytest_rageval.baseline import Baseline
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
 from pytest_rageval.extensions.shards.record import Shard, shard_entry
-from pytest_rageval.gate.baseline import Baseline
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.failures import Room

@@ -1,4 +1,8 @@
-"""`Baseline`: the scores of a commit to compare with, and the entries that an update writes; see `baseline_file`."""
+"""`Baseline`: the scores of a commit to compare with, and the entries that an update writes.
+
+- `entries`: the entries of tests, scores and questions. `file`: the text of the file.
+- `update`: the changes that an update makes to it.
+"""
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -8,18 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Final, Self
 
-from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.gate.baseline_file import (
-    SCHEMA,
-    SpooledExamples,
-    decode,
-    document_lines,
-    spooled_examples,
-    take_entries,
-)
-from pytest_rageval.gate.comparison import (
+from pytest_rageval.baseline.entries import (
     AnchorEntry,
     AnchorPin,
     BaselineEntry,
@@ -28,6 +21,17 @@ from pytest_rageval.gate.comparison import (
     ScoreEntry,
     fingerprint_digest,
 )
+from pytest_rageval.baseline.file import (
+    SCHEMA,
+    SpooledExamples,
+    decode,
+    document_lines,
+    spooled_examples,
+    take_entries,
+)
+from pytest_rageval.core.errors import InputError, did_you_mean
+from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.lib.text import parse_failure

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pytest_rageval.gate.suite import SuiteScore, SuiteTestResult, suite_drop_test
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
+from pytest_rageval.stats.suite import SuiteScore, SuiteTestResult, suite_drop_test
 
 
 def _score(test: str, lost: int, gained: int = 0, n: int = 30, **words: object) -> SuiteScore:

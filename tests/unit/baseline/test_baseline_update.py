@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import Baseline, baseline_entry
+from pytest_rageval.baseline.entries import BaselineEntry
+from pytest_rageval.baseline.update import BaselineUpdate, ScoreChange, compute_update, score_changes
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
-from pytest_rageval.gate.baseline import Baseline, baseline_entry
-from pytest_rageval.gate.baseline_update import BaselineUpdate, ScoreChange, compute_update, score_changes
-from pytest_rageval.gate.comparison import BaselineEntry
 from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import Values, example, score_of
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
 from typing import Final, NamedTuple
 
-from pytest_rageval.gate.baseline import anchor_entry
-from pytest_rageval.gate.baseline_file import spooled_examples
-from pytest_rageval.gate.comparison import AnchorEntry, AnchorPin, BaselineEntry, BaselineExample, ScoreEntry
+from pytest_rageval.baseline import anchor_entry
+from pytest_rageval.baseline.entries import AnchorEntry, AnchorPin, BaselineEntry, BaselineExample, ScoreEntry
+from pytest_rageval.baseline.file import spooled_examples
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 

@@ -15,7 +15,7 @@ from sys import intern
 from types import NoneType
 from typing import Any, Final, Self, cast
 
-from pytest_rageval.gate.comparison import AnchorEntry, BaselineEntry, BaselineExample
+from pytest_rageval.baseline.entries import AnchorEntry, BaselineEntry, BaselineExample
 from pytest_rageval.lib.spool import Spool
 
 SCHEMA: Final = 2

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.baseline import MAX_ANSWER_LENGTH, Baseline, baseline_entry
+from pytest_rageval.baseline.entries import fingerprint_digest
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
-from pytest_rageval.gate.baseline import MAX_ANSWER_LENGTH, Baseline, baseline_entry
-from pytest_rageval.gate.comparison import compare, fingerprint_digest
+from pytest_rageval.gate.comparison import compare
 from pytest_rageval.lib.spool import Spool
 from tests.unit.gate.scored import example, plain, ranked, score_of
 
