@@ -433,7 +433,7 @@ def read_to_end(result: Any) -> Any:
     A data frame and a record are unchanged, since their iterators return names; a cursor, which has the names of the
     columns; and a set, since a list of it would hide that it has no order.
     """
-    complete = (str, bytes, Mapping, list, tuple, set, frozenset)
+    complete = (list, str, bytes, tuple, set, frozenset, Mapping)
     if isinstance(result, complete) or not isinstance(result, Iterable) or inspect.isawaitable(result):
         return result
     if is_data_frame(result) or is_record(result) or hasattr(result, "fetchall"):

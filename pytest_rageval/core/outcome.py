@@ -199,7 +199,7 @@ class Score(float):
                 )
         outcomes = _average_runs(outcomes, *repeats)
         values = _values(outcomes)
-        defined = sum(outcome.undefined is None for outcome in outcomes)
+        defined = [outcome.undefined for outcome in outcomes].count(None)
         if not values or too_many_unscored(defined - len(values), defined, max_unscored):
             raise TooManyUnscoredError(
                 _too_many_unscored_message(_name(spec, keywords or {}, slice or {}), outcomes, max_unscored)
@@ -258,7 +258,7 @@ class Score(float):
     @cached_property
     def undefined(self) -> int:
         """The number of examples for which the score is not defined."""
-        return sum(outcome.undefined is not None for outcome in self.outcomes)
+        return len(self.outcomes) - [outcome.undefined for outcome in self.outcomes].count(None)
 
     @property
     def reasons(self) -> Counter[str]:

@@ -52,9 +52,10 @@ def json_records(path: Path) -> Iterator[tuple[str, Any]]:
         if key is not None or _is_array(path):
             yield from json_elements(path, key)
             return
+    name = path.name
     for number, line in read_lines(path):
         if line and not line.isspace():
-            place = f"{path.name} line {number}"
+            place = f"{name} line {number}"
             remedy = f"{LINES_REMEDY} {ARRAY_REMEDY}" if line.startswith("[") else LINES_REMEDY
             yield place, parse_json(line, place, remedy)
 

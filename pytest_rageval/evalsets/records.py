@@ -286,9 +286,7 @@ def parse_passage(fields: Mapping[Any, Any], check: "Check", *keys: str | int) -
     if not fields.keys() <= GOLD_FIELD_SET:
         _refuse_unknown(fields, (*GOLD_FIELDS, *declared("GOLD_FIELDS")), _key_path(keys), check)
         added = _added(fields, declared("GOLD_FIELDS"), check, *keys) or None
-    get = fields.get
-    identifier, text, source = get("id"), get("text"), get("source")
-    start, end, grade, group = get("start"), get("end"), get("grade"), get("group")
+    identifier, text, source, start, end, grade, group = map(fields.get, GOLD_FIELDS)
     passage = Gold(
         id=check.optional_name(identifier, *keys, "id"),
         text=None if text is None else check.text(text, *keys, "text"),

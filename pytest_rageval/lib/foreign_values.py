@@ -79,7 +79,8 @@ def as_identifier(value: Any) -> str | None:
     ('2', 'doc-1', 'doc-1', None)
     """
     if type(value) is str:  # nearly all ids
-        return None if value.strip() in MISSING_WORDS else value.strip()
+        stripped = value.strip()
+        return None if stripped in MISSING_WORDS else stripped
     value = value.tolist() if hasattr(value, "tolist") else value
     if is_missing(value):
         return None

@@ -195,7 +195,9 @@ class Retriever:
 
 def _excluded(example: Example) -> frozenset[str]:
     """Return the `id_key` of each document that is left out of the ranking of an example."""
-    ids = example.extra.get(EXCLUDED, ()) if example.extra else ()
+    if EXCLUDED not in example.extra:
+        return frozenset()
+    ids = example.extra[EXCLUDED]
     if not isinstance(ids, list | tuple):
         raise InputError(
             f'"{EXCLUDED}" of {example.id!r} is {ids!r:.40}, expected a list of ids of documents.'

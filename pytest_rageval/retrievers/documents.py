@@ -1,7 +1,7 @@
 """Converts the items that a retriever returns into documents: finds text, id and span under their usual names."""
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -72,7 +72,7 @@ def _span(item: object, text: str) -> Span | None:
     The names may be in the item, in its `node`, or in the metadata of either; the first match counts. Loaders that
     split a file into pages count offsets from the start of the page, which does not locate a passage in the file.
     """
-    if type(item) is dict and not item.keys() & SPAN_KEYS:
+    if type(item) is dict and SPAN_KEYS.isdisjoint(item):
         return None
     node = _get_value(item, "node")
     metadata = [_get_value(holder, name) for holder in (item, node) for name in METADATA_NAMES]
@@ -105,6 +105,9 @@ def document_from(item: object, id_path: str = "") -> Document:
 
 
 def _read_item(item: object) -> Document:
+    # Most items are dicts, which have neither a node nor a method.
+    if type(item) is dict:
+        return _read_fields(item)
     if isinstance(item, Document):
         types = type(item.text), type(item.id), type(item.score), type(item.metadata)
         has_plain_span = item.span is None or _checked_span(item.span) is item.span
@@ -113,22 +116,22 @@ def _read_item(item: object) -> Document:
         return _with_field_types(item)
     if isinstance(item, str):
         return Document(item)
-    # A shortcut: most items are dicts, which have neither a node nor a method.
-    item_and_score = None if type(item) is dict else _item_and_score(item)
+    item_and_score = _item_and_score(item)
     if item_and_score is not None:
         return replace(_read_item(item_and_score[0]), score=item_and_score[1])
     return _read_fields(item)
 
 
 def _read_fields(item: object) -> Document:
-    metadata = _first(item, METADATA_NAMES)
-    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    text, content = _first(item, TEXT_NAMES), getattr(item, CONTENT_METHOD, None)
+    get = _getter(item)
+    metadata = _first(get, METADATA_NAMES)
+    metadata = dict(metadata) if metadata is not None and isinstance(metadata, Mapping) else {}
+    text, content = _first(get, TEXT_NAMES), getattr(item, CONTENT_METHOD, None)
     # A search engine that stores lists has the id in a list too.
-    id_value = _first(item, ID_NAMES)
+    id_value = _first(get, ID_NAMES)
     identifier = _identifier_of(_only(id_value) if type(text) is list else id_value)
     if identifier is None:
-        identifier = _identifier_of(_first(metadata, ID_NAMES))
+        identifier = _identifier_of(_first(metadata.get, ID_NAMES))
     if text is None and callable(content):
         text = content()
     if type(text) is not str:
@@ -138,8 +141,8 @@ def _read_fields(item: object) -> Document:
         text = _only(text)
         if text is None:
             # Pinecone keeps the texts in the metadata.
-            text = _first(metadata, METADATA_TEXT_NAMES)
-    text, score, chunk_id = _text_of(item, text, identifier), as_number(_first(item, SCORE_NAMES)), None
+            text = _first(metadata.get, METADATA_TEXT_NAMES)
+    text, score, chunk_id = _text_of(item, text, identifier), as_number(_first(get, SCORE_NAMES)), None
     if callable(content):
         parent_id = _identifier_of(getattr(item, PARENT_ID, None))
         if parent_id not in (None, identifier):
@@ -186,7 +189,8 @@ def _from_part(item: object) -> Document | None:
         if fields is None:
             return None
         document = Document("")
-    own_id, score = _identifier_of(_first(item, ID_NAMES)), as_number(_first(item, SCORE_NAMES))
+    get = _getter(item)
+    own_id, score = _identifier_of(_first(get, ID_NAMES)), as_number(_first(get, SCORE_NAMES))
     if own_id is None and document.id is None and not document.text:
         return None
     used = TEXT_NAMES if own_id is not None else (*TEXT_NAMES, *ID_NAMES)
@@ -334,12 +338,15 @@ def _item_and_score(item: object) -> tuple[object, float | None] | None:
         return None if score is None else (item[0], score)
     node = getattr(item, "node", None)
     is_node = callable(getattr(node, CONTENT_METHOD, None))
-    return (node, as_number(_first(item, SCORE_NAMES))) if is_node else None
+    return (node, as_number(_first(_getter(item), SCORE_NAMES))) if is_node else None
 
 
-def _first(item: object, names: tuple[str, ...]) -> Any:
+def _getter(item: object) -> Callable[[str], Any]:
     # Most items are dicts, as in `_get_value`.
-    get = item.get if isinstance(item, dict) else partial(_get_value, item)
+    return item.get if isinstance(item, dict) else partial(_get_value, item)
+
+
+def _first(get: Callable[[str], Any], names: tuple[str, ...]) -> Any:
     for value in map(get, names):
         if value is not None and (type(value) in PLAIN_TYPES or not (callable(value) or is_missing(value))):
             return value

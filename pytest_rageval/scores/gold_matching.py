@@ -276,9 +276,10 @@ def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int]
     """
     if ranking.has_chunk_ids:
         return None
-    ids = cast("Sequence[str]", ranking.ids)
-    gold_ids = cast("list[str]", [passage.id for passage in gold if passage.source is None])
-    if None in ids or None in gold_ids or len(gold_ids) < len(gold):
+    all_ids = ranking.ids
+    ids = [name for name in all_ids if name is not None]
+    gold_ids = [each.id for each in gold if each.source is None and each.id is not None]
+    if len(ids) < len(all_ids) or len(gold_ids) < len(gold):
         return None
     grades = dict(zip(id_keys(gold_ids), [passage.grade for passage in gold], strict=True))
     if len(grades) < len(gold):

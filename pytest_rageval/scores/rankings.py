@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -126,14 +125,11 @@ def _plain_key(key: Hashable) -> Hashable:
     return str(key) if isinstance(key, str) else key
 
 
-COLUMNS: Final[Sequence[Callable[[Document], object]]] = (
-    *map(attrgetter, ("text", "id", "score", "metadata", "chunk_id")),
-    lambda document: document.span and tuple(document.span),
-)
+FIELDS: Final = 6  # of a document
 
 
 class SpooledDocuments(CreatedDocuments):
-    """Documents in a spool, as columns: a run keeps those of all questions, and a report shows few of them."""
+    """Documents in a spool: a run keeps those of all questions, and a report shows few of them."""
 
     __slots__ = ("_place", "_spool")
 
@@ -141,22 +137,35 @@ class SpooledDocuments(CreatedDocuments):
         super().__init__(
             len(documents),
             textless=len([document for document in documents if not document.text.strip()]),
-            has_chunk_ids=any(document.chunk_id is not None for document in documents),
+            has_chunk_ids=[document.chunk_id for document in documents].count(None) < len(documents),
         )
         self._spool = spool
-        self._place = spool.put([tuple(map(column, documents)) for column in COLUMNS])
+        # The spool checks the values of one flat list at once. Most documents have no metadata and no span.
+        self._place = spool.put(
+            [
+                value
+                for document in documents
+                for value in (
+                    document.id,
+                    document.text,
+                    document.score,
+                    document.metadata or None,
+                    document.chunk_id,
+                    document.span and tuple(document.span),
+                )
+            ]
+        )
 
     @property
     def ids(self) -> tuple[str | None, ...]:
-        return cast("tuple[str | None, ...]", self._spool.get(self._place)[1])
+        return tuple(self._spool.get(self._place)[::FIELDS])
 
     def create(self) -> tuple[Document, ...]:
+        values = iter(self._spool.get(self._place))
         return tuple(
             [
-                Document(text, name, score, metadata, span and Span(*span), chunk_id)
-                for text, name, score, metadata, chunk_id, span in zip(
-                    *self._spool.get(self._place), strict=True
-                )
+                Document(text, name, score, metadata or {}, span and Span(*span), chunk_id)
+                for name, text, score, metadata, chunk_id, span in zip(*[values] * FIELDS, strict=True)
             ]
         )
 
@@ -169,9 +178,9 @@ def spooled(ranking: Ranking, spool: Spool) -> Ranking:
     documents = ranking.documents
     if not isinstance(documents, CreatedDocuments) and {Document}.issuperset(map(type, documents)):
         documents = SpooledDocuments(documents, spool)
-    steps, stages = (
+    steps, stages = [
         parts and tuple([spooled(part, spool) for part in parts]) for parts in (ranking.steps, ranking.stages)
-    )
+    ]
     return replace(ranking, documents=documents, steps=steps, stages=stages)
 
 
