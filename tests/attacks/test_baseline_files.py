@@ -46,10 +46,7 @@ def worse(project):
     "quiet", [(), ("-q",), ("-qq",), ("--no-summary",), ("-q", "--no-summary"), ("-n2", "-q")]
 )
 def test_an_update_always_says_what_it_lowers(worse, quiet):
-    """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed".
-
-    The drop is printed.
-    """
+    """Attack: `-q --rageval-update-baseline` in addopts wrote recall 1.0 → 0.25 and printed "1 passed"."""
     result = _run(worse, UPDATE, *quiet)
     assert _mean(worse) == 0.25
     line = "  test_it.py::test_gate recall@1: 1.000 → 0.250, 9 of 12 worse, 0 better"
@@ -66,10 +63,7 @@ def test_an_update_that_lowers_nothing_prints_nothing_with_q(project):
 @pytest.mark.parametrize("where", ["command", "addopts"])
 @pytest.mark.parametrize("ci", ["true", "1", "True", "woodpecker"])
 def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
-    """Attack: the option is in `addopts`, so that every CI build passes without a comparison.
-
-    The option is a usage error.
-    """
+    """Attack: the option is in `addopts`, so that every CI build passes without a comparison."""
     monkeypatch.setenv("CI", ci)
     if where == "addopts":
         worse.ini(addopts=f"-q {UPDATE}")
@@ -136,10 +130,7 @@ def test_an_update_never_lowers_a_score_that_is_out_of_its_bounds(project, body)
 
 
 def test_an_update_says_that_a_new_score_is_out_of_its_bounds(project):
-    """Attack: with `-q`, the first baseline of a broken retriever would be written silently.
-
-    The update prints a line.
-    """
+    """Attack: with `-q`, the first baseline of a broken retriever would be written silently."""
     project.evalset(12)
     project.test(GATE.format(bounds="min=0.9, max_drop=0.02"))
     project.lose(*range(4, 13))
@@ -152,10 +143,7 @@ def test_an_update_says_that_a_new_score_is_out_of_its_bounds(project):
 
 
 def test_an_update_says_which_questions_lost_their_score(project):
-    """Attack: a retriever that raises leaves questions without a score, which are never compared.
-
-    The update counts them.
-    """
+    """Attack: a retriever that raises leaves questions without a score, which are never compared."""
     project.evalset(30)
     project.test(BOUND)
     project.run(UPDATE)
@@ -196,10 +184,7 @@ def good(project):
 
 @pytest.mark.parametrize("how", ["option", "ini"])
 def test_a_baseline_that_was_named_has_to_be_there(good, how):
-    """Attack: a mistyped file name, with which no score would be compared.
-
-    A missing file that was named is an error.
-    """
+    """Attack: a mistyped file name, with which no score would be compared."""
     if how == "ini":
         good.ini(rageval_baseline="evals/mian.json")
     result = good.run(*(["--rageval-baseline=evals/mian.json"] if how == "option" else []))

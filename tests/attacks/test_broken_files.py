@@ -101,7 +101,6 @@ def flip(content: bytes, chance: random.Random) -> bytes:
 
 
 def mistype(content: bytes, chance: random.Random) -> bytes:
-    """Return the content with a value of another type somewhere in its JSON; if it is not JSON, call `insert`."""
     lines = content.split(b"\n")
     whole = chance.random() < 0.5
     index = 0 if whole else chance.randrange(len(lines))
@@ -135,7 +134,6 @@ def nest(content: bytes, chance: random.Random) -> bytes:
 
 
 def recode(content: bytes, chance: random.Random) -> bytes:
-    """Return the content, or its end, in another encoding; or with other line ends; or with a byte order mark."""
     text = content.decode("utf-8", "replace")
     start = chance.choice((0, 0, chance.randrange(len(text) + 1)))
     coding = chance.choice(("utf-16", "utf-16-le", "utf-32", "latin-1", "utf-8-sig", "cp037", "CRLF", "CR"))
@@ -176,7 +174,6 @@ MUTATIONS: list[Callable[[bytes, random.Random], bytes]] = [
 
 
 def mutated(seed: int, kind: str) -> Files:
-    """Return mutated files of a kind; they depend only on it, the seed and Zstandard."""
     chance = random.Random(f"{kind} {seed}")
     files = chance.choice([files for files in OTHER_FILES if files.format == kind] or FILES)
     name = chance.choice(list(files.contents))

@@ -78,7 +78,6 @@ class Way:
 
 
 def red(shown: str, *changes: Any, before: str = GATE) -> Way:
-    """Return a way that fails the run."""
     return Way(changes, shown, red=True, before=before)
 
 
@@ -90,13 +89,10 @@ def visible(shown: str, *changes: Any, before: str = GATE) -> Way:
 
 
 def gate(body: str, name: str = "rag/test_it") -> Change:
-    """Replace the gated test."""
     return lambda project: project.test(body, name=name)
 
 
 def policy(body: str = GATE, **keys: Any) -> Change:
-    """Replace the gated test, and set keys of the policy that thresholds have by default."""
-
     def write(project: Project) -> None:
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
         (project.path / "pyproject.toml").write_text(f"[tool.rageval.policy.pr]\n{lines}", encoding="utf-8")
@@ -106,7 +102,6 @@ def policy(body: str = GATE, **keys: Any) -> Change:
 
 
 def marked(mark: str) -> Change:
-    """Add a mark to the gated test."""
     return gate(f"import unittest\n@{mark}\n{GATE}")
 
 
@@ -139,7 +134,6 @@ def conftest(text: str) -> Change:
 
 
 def retriever(line: str) -> Change:
-    """Add a first line to the retriever, in which `n` is the number of the question."""
     return conftest(f"""
 def broken(query, k):
     n = int(query.split("item-")[1].rstrip("?"))
@@ -170,8 +164,6 @@ def baseline(change: Callable[[dict[str, Any]], object]) -> Change:
 
 
 def scores(value: Any) -> Change:
-    """Set the lost questions' scores in the baseline."""
-
     def lower(entry: dict[str, Any]) -> None:
         for n in range(13, 21):
             entry["questions"][f"q{n}"]["scores"]["recall@1"] = value
@@ -180,8 +172,6 @@ def scores(value: Any) -> Change:
 
 
 def evals(change: Callable[[list[dict[str, Any]]], Iterable[dict[str, Any]]]) -> Change:
-    """Change the records of the eval set."""
-
     def edit(text: str) -> str:
         records = change([json.loads(line) for line in text.splitlines()])
         return "".join(json.dumps(record) + "\n" for record in records)
@@ -196,13 +186,11 @@ def lost(change: Callable[[int], dict[str, Any]]) -> Change:
 
 
 def branch(project: Project) -> None:
-    """Commit all files on `main`, and begin a branch."""
     for command in ("init -q -b main", "add .", "commit -qm good", "checkout -qb worse"):
         git(*command.split(), folder=project.path)
 
 
 def process(project: Project) -> None:
-    """Run pytest in a process of its own."""
     project.run = project.run_process  # type: ignore[method-assign]
 
 
@@ -745,8 +733,6 @@ def _baselines() -> dict[str, str]:
 
 @pytest.fixture
 def broken(project: Project, _baselines: dict[str, str]) -> Callable[[str], Project]:
-    """Return a function that makes the project, with a baseline for the body of the gated test."""
-
     def make(before: str) -> Project:
         project.evalset(20)
         project.test(before, name="rag/test_it")

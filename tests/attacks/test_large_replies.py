@@ -58,7 +58,6 @@ def _ask(url):
 
 
 def _bomb(mebibytes, wbits=31):
-    """Return compressed zeros, at a ratio of about 1 to 1000."""
     packer = zlib.compressobj(9, zlib.DEFLATED, wbits)
     return b"".join(packer.compress(bytes(MIB)) for _ in range(mebibytes)) + packer.flush()
 
@@ -72,7 +71,6 @@ def gigabyte():
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_a_gigabyte_in_a_small_answer_takes_little_memory(gigabyte, status):
-    """A compressed GiB takes little memory, in a reply and in the body of an error."""
     answer = Answer(status, gigabyte, {"content-encoding": "gzip"})
     with ScriptedServer(answer) as server:
         process = subprocess.run(

@@ -140,8 +140,6 @@ SHAPES = {
 
 
 def _quietly(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Return a function that calls `read`, and ignores errors about texts that cannot be parsed."""
-
     def quiet(text: str) -> None:
         with contextlib.suppress(Unscored, InputError, ValueError):
             read(text)
@@ -287,8 +285,6 @@ class _TooLongError(Exception):
 
 
 def _processor_time(read: Callable[[str], object], text: str) -> float:
-    """Return the processor time of one call in seconds, at most `MOST_S`."""
-
     def stop(*_: object) -> None:
         raise _TooLongError
 

@@ -21,12 +21,10 @@ NEARLY = 900
 
 
 def nested(levels: int) -> str:
-    """Return nested JSON arrays of this depth."""
     return "[" * levels + "]" * levels
 
 
 def completion(content: str = '"fine"', **parts: str) -> bytes:
-    """Return a chat completion whose parts are JSON, which may be invalid."""
     parts = {
         "message": f'{{"role": "assistant", "content": {content}{parts.pop("more", "")}}}',
         "finish_reason": '"stop"',
@@ -43,7 +41,6 @@ def error(status: int, body: bytes) -> Fault:
 
 
 def not_understood(why: str = "") -> str:
-    """Return the beginning of a reason as a pattern."""
     return re.escape(f"the server's reply was not understood ({why}" + (")" if why else ""))
 
 
@@ -189,8 +186,6 @@ def outcomes(project: Any, *arguments: str) -> dict[str, tuple[float | None, str
 def run_all(
     project: Any, llm: Any, replies: Sequence[bytes | Fault]
 ) -> dict[str, tuple[float | None, str | None]]:
-    """Return the outcomes of two questions for each reply: the first gets the reply, the second a valid reply."""
-
     def model(prompt: str) -> str | Fault:
         number = int(re.findall(r"code of item-(\d+)", prompt)[-1])
         reply = replies[(number - 1) // 2]

@@ -23,7 +23,6 @@ RETRIEVER = "\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n    {
 
 @pytest.fixture
 def gated(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Return a project with two gated tests in two modules, on a build server."""
     monkeypatch.setenv("CI", "true")
     project.evalset(8)
     project.test(GATE)

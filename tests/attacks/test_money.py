@@ -35,7 +35,6 @@ PRICES = '["m1"]\ninput = 1000.0\noutput = 1000.0\nmax_output = 100\n'
 
 
 def _start(project, *arguments, limits=""):
-    """Start a run in a separate process, under limits of the shell."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *project.arguments, *arguments]
     return subprocess.Popen(
         ["/bin/sh", "-c", f'{limits} exec "$0" "$@"', *command],
@@ -55,7 +54,6 @@ def _wait_until(holds, seconds=120):
 
 
 def _ended(run):
-    """Wait for a run, and return its output and its exit status."""
     output, _ = run.communicate(timeout=300)
     return output, run.returncode
 
@@ -70,7 +68,6 @@ def _kept(folder: Path) -> set[str]:
 
 
 def _asked(llm):
-    """Count how often each prompt was answered."""
     return Counter(body["messages"][-1]["content"] for body in llm.paid)
 
 
@@ -144,10 +141,7 @@ def test_every_reply_is_cached_without_a_free_file_handle(project, llm):
 
 
 def test_every_reply_is_cached_if_the_budget_cannot_be_counted(project, llm):
-    """If the table of spending fails, the run ends as an error and sends no more requests.
-
-    Received replies are cached.
-    """
+    """If the table of spending fails, the run ends as an error and sends no more requests."""
     project.use(llm)
     project.evalset(30)
     project.test(ONE_REPLY_EACH)
@@ -276,7 +270,6 @@ time.time = lambda: _true() + _shift
 
 
 def _with_clock(project):
-    """Let processes shift their clock by CLOCK_SHIFT seconds."""
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(CLOCK + source)
 

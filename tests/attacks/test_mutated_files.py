@@ -100,7 +100,6 @@ def mutate(document: Any, rng: random.Random) -> bytes:
 
 
 def _change(container: Any, key: Any, other: Any, other_key: Any, rng: random.Random) -> None:
-    """Change one place of a document; `other` is another place, whose value may take its place."""
     kind = rng.choice(("drop", "swap", "deep", "rename", "repeat", "no number", "value", "value"))
     if kind == "drop":
         del container[key]
@@ -205,7 +204,6 @@ COMMANDS = {
 
 @pytest.fixture
 def project(good: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the working folder, with the valid files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CI", raising=False)
     first, second = good["shard"]

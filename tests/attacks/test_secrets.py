@@ -173,7 +173,6 @@ def _reply_of(echo: str) -> dict[str, Any]:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose tests show as much as pytest can show."""
     made = Project(pytester, monkeypatch)
     made.test(TESTS)
     made.ini(rageval_model="m1")
@@ -241,10 +240,7 @@ def test_no_style_of_traceback_shows_a_secret(project: Project, style: str, user
 
 
 def test_no_fault_of_a_server_shows_a_secret(project: Project) -> None:
-    """Attack: each fault's error is raised, chained, grouped, logged, or raised in a thread.
-
-    No output contains a secret.
-    """
+    """Attack: each fault's error is raised, chained, grouped, logged, or raised in a thread."""
     project.test(MORE_TESTS, "test_more")
     with Echo() as server:
         outputs = _run(project, server, "", "--tb=long")

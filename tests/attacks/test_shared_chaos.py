@@ -58,8 +58,6 @@ pathlib.Path(f"{worker}.pid").write_text(str(os.getpid()))
 
 @dataclass
 class Machine:
-    """A folder with the project, in which runs are started."""
-
     folder: Path
     url: str
     arguments: list[str]
@@ -93,7 +91,6 @@ class Machine:
         return "machine"
 
     def ended(self) -> int:
-        """Wait for the end of the run; return its exit status."""
         assert self.run is not None
         return self.run.wait(300)
 
@@ -148,7 +145,6 @@ def redis(tmp_path_factory):
 
 
 def _asked(llm, since):
-    """Count the requests for each key, from the request with index `since` on."""
     return Counter(
         Request(llm.url, body["model"], tuple(body["messages"]), {"temperature": body["temperature"]}).key
         for body in llm.requests[since:]
@@ -156,7 +152,6 @@ def _asked(llm, since):
 
 
 def _kept(redis, database):
-    """Return the keys of the replies in a database."""
     return {name.rpartition(b":")[2].decode() for name in redis.client(database).scan_iter("*:reply:*")}
 
 
@@ -183,7 +178,6 @@ def test_two_machines_ask_once(machines, llm):
 
 
 def _somewhere(machines, llm, chance, since):
-    """Wait until a random moment after the first request of the runs."""
     until = time.monotonic() + 300
     while len(llm.requests) == since and any(machine.run.poll() is None for machine in machines):
         assert time.monotonic() < until

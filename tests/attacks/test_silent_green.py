@@ -63,7 +63,6 @@ def _fail(project, n, how="raise ConnectionError('the index is down')"):
 
 @pytest.fixture
 def hundred(project):
-    """A project of 100 questions; the retriever finds the documents of all of them."""
     project.evalset(100)
     project.change("range(1, 21)", "range(1, 101)")
     return project

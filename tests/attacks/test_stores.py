@@ -83,7 +83,6 @@ def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, name):
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_in_the_embeddings_is_refused(tmp_path, name):
-    """A file of embeddings with a foreign table, trigger or view is neither read nor written."""
     with contextlib.closing(EmbeddingStore(tmp_path)) as store:
         store.put_many({"a": np.ones(3, np.float32)})
     _change(tmp_path / EMBEDDINGS, PLANTED[name].format(table="embeddings"))

@@ -76,7 +76,6 @@ def test_the_search_finds_each_hostile_part() -> None:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose eval set has a hostile text in every field."""
     made = Project(pytester, monkeypatch)
     made.evalset(4)
     path = made.path / "evals.jsonl"
@@ -225,7 +224,6 @@ Command = Callable[..., str]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Return a function that runs a `rageval` command and returns its output of both streams."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> str:
