@@ -78,7 +78,6 @@ class EmbeddedJudge:
 
 
 def main(cache: Path, first: int) -> None:
-    """Print one table per family of labels, and the best measure of each annotator."""
     session = Session(Settings(model="embedded", cache_dir=cache, max_unscored=0.2, timeout=600))
     whole, bm25 = ms_marco()
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])

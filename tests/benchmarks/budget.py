@@ -106,7 +106,6 @@ print((peak(6000) - peak(2000)) / 4000)
 
 
 def run(folder: Path, count: str, url: str = "") -> dict[str, int]:
-    """Run pytest in a project and return the counts; `count` is "modules", "calls" or "bytes"."""
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENAI_BASE_URL": url}
     command = [
         sys.executable,

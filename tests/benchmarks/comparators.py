@@ -57,7 +57,6 @@ def show(name: str, people: Sequence[bool], verdicts: Sequence[bool]) -> None:
 
 
 async def table(judged: Sequence[JudgedAnswer]) -> None:
-    """Print a row for the agreement of two annotators, if there are two, and a row for each comparator."""
     annotations = [item.annotators for item in judged if item.annotators]
     if annotations:
         show("people among themselves", *zip(*annotations, strict=True))

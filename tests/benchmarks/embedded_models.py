@@ -63,7 +63,6 @@ def gold(evalset: EvalSet) -> Search:
 
 
 def ask(gguf: str | None, search: Search, evalset: EvalSet) -> tuple[np.ndarray, list[str | None], float]:
-    """Answer all questions in a new process, with an empty cache; return values, answers, processor time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as cache:
         settings = Settings(model="embedded", gguf=gguf, cache_dir=Path(cache), max_unscored=1.0)
@@ -85,7 +84,6 @@ def ask(gguf: str | None, search: Search, evalset: EvalSet) -> tuple[np.ndarray,
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> str:
-    """Return the mean of the paired differences by canonical comparison, and its 95 % interval."""
     paired = other[0] - one[0]
     draws = np.random.default_rng(0).integers(len(paired), size=(10_000, len(paired)))
     low, high = np.quantile(paired[draws].mean(axis=1), [0.025, 0.975])

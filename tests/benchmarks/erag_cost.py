@@ -47,16 +47,6 @@ Evaluate = Callable[[Session, Components, EvalSet, int], None]
 
 
 class Cost(NamedTuple):
-    """The cost of one evaluation.
-
-    Attributes:
-        requests: number of requests to the model.
-        tokens: number of prompt tokens.
-        seconds: elapsed time.
-        processor: processor time of the model's process in seconds.
-        memory: peak memory of the model's process in MB.
-    """
-
     requests: int
     tokens: int
     seconds: float
@@ -69,8 +59,6 @@ class Cost(NamedTuple):
 
 
 def score_method(spec: str) -> Evaluate:
-    """Return a function that computes a score of this package."""
-
     def evaluate(session: Session, components: Components, evalset: EvalSet, k: int) -> None:
         request = ScoreRequest(f"{spec}@{k}", comparator="canonical")
         score = session.score(components, evalset, [request])[request]
@@ -104,7 +92,6 @@ METHODS: dict[str, Evaluate] = {
 
 
 def main(questions: int) -> None:
-    """Print the table."""
     whole, pools = ms_marco_pools()
     evalset = EvalSet(f"{whole.name}, first {questions}", whole.examples[:questions])
     pooled = [example.question for example in whole.examples[:POOLS]]

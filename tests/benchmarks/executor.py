@@ -48,7 +48,6 @@ class PlainBM25:
 
 
 def seconds(executor: Executor | None, questions: list[str]) -> float:
-    """Return the seconds that all rankings take, without the time to build the index."""
     loop = BackgroundEventLoop()
     try:
         retriever = adapt_retriever(RetrieverFactory(PlainBM25, PASSAGES), loop, executor=executor)
@@ -67,7 +66,6 @@ def seconds(executor: Executor | None, questions: list[str]) -> float:
 
 
 def main(number: int) -> None:
-    """Measure the executors in turn, and print the ratios."""
     from distributed import Client, LocalCluster
 
     drawn = random.Random(2)

@@ -105,8 +105,6 @@ TABLES: dict[str, Table] = {}
 
 
 def table(title: str, columns: Sequence[str]) -> Callable[[Callable[..., Iterator[Row]]], None]:
-    """Return a decorator that adds a function, which yields rows, to `TABLES`."""
-
     def add(rows: Callable[..., Iterator[Row]]) -> None:
         TABLES[rows.__name__] = Table(title, columns, rows)
 
@@ -114,7 +112,6 @@ def table(title: str, columns: Sequence[str]) -> Callable[[Callable[..., Iterato
 
 
 def show(name: str, runs: int, **sizes: Sequence[int]) -> None:
-    """Print a table, each row as soon as it is computed."""
     title, columns, rows = TABLES[name]
     widths = [max(8, len(column) + 2) for column in columns]
     names = "".join(f"{column:>{width}}" for column, width in zip(columns, widths, strict=True))
@@ -129,7 +126,6 @@ def say(line: str) -> None:
 
 
 def means(outcomes: Sequence[Verdicts]) -> list[float]:
-    """Return the share of the runs in which each outcome is True."""
     return [float(outcome.mean()) for outcome in outcomes]
 
 
@@ -492,7 +488,6 @@ def single(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
     [f"{how} {drop}" for drop in (0, 5, 10) for how in ("joint", "each", "t each")],
 )
 def family(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
-    """Yield the results for several scores of the same questions."""
     if not variants.is_available(SETS):
         return
     bonferroni_alpha = ALPHA / len(FAMILY)
@@ -596,7 +591,6 @@ def skewed(runs: int, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
     [f"{test} {drop}" for drop in (0, 0.002, 0.005) for test in ("gate", "t")],
 )
 def similarities(runs: int, sizes: Sequence[int] = (60, 200)) -> Iterator[Row]:
-    """Yield the results for differences that are small compared with the scale."""
     for n in sizes:
         rng = np.random.default_rng([5, n])
         drawn = [rng.normal(drop, 0.01, (runs, n)) for drop in (0.0, 0.002, 0.005)]

@@ -219,7 +219,6 @@ GATES: Final = (
 
 
 def jobs(change: tuple[float, float], repeats: int, seed: int) -> list[tuple[list[bool], list[bool]]]:
-    """Return the found questions of the baseline and of the new retriever, for each repetition."""
     source, (lost, gained) = random.Random(seed), change
     before = [n < FOUND for n in range(QUESTIONS)]
     return [
@@ -229,7 +228,6 @@ def jobs(change: tuple[float, float], repeats: int, seed: int) -> list[tuple[lis
 
 
 def reds(gate: Gate, python: Path, all_jobs: list[tuple[list[bool], list[bool]]]) -> list[int]:
-    """Return the exit status of the gate for each job."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {"jobs.py": JOBS, "run.py": gate.script, "jobs.json": json.dumps(all_jobs)}.items():
             Path(folder, name).write_text(text, encoding="utf-8")

@@ -43,7 +43,6 @@ class YesNoGateway:
 
 
 def show(name: str, trials: list[Trial]) -> None:
-    """Print a row of the table."""
     summary = summarize_trials(trials)
     low, high = wilson_interval(summary.flipped, summary.cases)
     yes_count = sum(trial.clean or False for trial in trials)
@@ -56,7 +55,6 @@ def show(name: str, trials: list[Trial]) -> None:
 
 
 async def main() -> None:
-    """Print the table."""
     server = EmbeddedServer(resolve_weights(None))
     with tempfile.TemporaryDirectory() as folder:
         gateway = Gateway(GatewaySettings(Path(folder), policy=RequestPolicy(timeout_s=600.0)))

@@ -37,7 +37,6 @@ def intervals(
 
 
 def main(runs: int) -> None:
-    """Print the table."""
     rng = np.random.default_rng(0)
     print("labels right judge   corrected      labels alone   judge alone   (coverage, width)")  # noqa: T201
     for right in (0.6, 0.9):

@@ -66,7 +66,6 @@ async def verdict(session: Session, item: JudgedAnswer) -> bool:
 
 
 def main(cache: Path, items: int) -> None:
-    """Print the table."""
     judged = openqa_eval()
     sample = random.Random(0).sample(judged, min(items, len(judged)))
     session = Session(Settings(cache_dir=cache, timeout=600.0, model="embedded"))

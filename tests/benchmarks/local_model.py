@@ -30,7 +30,6 @@ prompt_tokens: list[int] = []
 
 
 def record_timings() -> None:
-    """Record the timings that llama.cpp reports for each request."""
     parse_reply = Client.parse_reply
 
     def parse(self: Client, body: bytes, *arguments: Any) -> Reply:
@@ -44,7 +43,6 @@ def record_timings() -> None:
 
 
 def main() -> None:
-    """Run the example and print the sums."""
     record_timings()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "example"

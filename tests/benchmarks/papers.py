@@ -134,7 +134,6 @@ def scores(
 
 
 def rows(head: Sequence[str], cells: Mapping[str, Sequence[float | str | None]]) -> None:
-    """Print a table."""
     say(f"{'':32}" + "".join(f"{name:>12}" for name in head))
     for name, values in cells.items():
         texts = (
@@ -149,7 +148,6 @@ def finding(text: str, *, holds: bool | None) -> None:
 
 
 def is_descending(values: Sequence[float]) -> bool:
-    """Return True if no value is greater than the value before it."""
     return all(value >= following for value, following in pairwise(values))
 
 
@@ -368,7 +366,6 @@ PAPERS: dict[str, Callable[[Session, int], None]] = {
 
 
 def main(cache: Path, first: int, papers: Sequence[str]) -> None:
-    """Print the tables of these papers; an error of one paper is printed, and the other papers are continued."""
     settings = Settings(
         model="embedded", cache_dir=cache, max_unscored=0.5, timeout=600, arena_pairs=6 * first
     )

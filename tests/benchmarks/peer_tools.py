@@ -153,7 +153,6 @@ RAG_CI_RUN: Final = ("-c", "from ragci.cli import app; app()", "run", "--concurr
 
 
 def count_own_scores(folder: Path, _: str) -> int:
-    """Count the examples that have a score in the report of this package."""
     [score] = json.loads((folder / "run.json").read_text(encoding="utf-8"))["tests"][0]["scores"]
     return int(score["n"])
 

@@ -132,15 +132,6 @@ def read_output(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """The measurement of one run of a tool.
-
-    Attributes:
-        seconds: elapsed time.
-        peak_mb: peak of resident memory in MB.
-        calls: number of requests to the model.
-        scored: number of examples with a score.
-    """
-
     seconds: float
     peak_mb: float
     calls: int
@@ -148,7 +139,6 @@ class Run:
 
 
 def run(peer: Peer, python: Path, folder: Path, kind: str, server: Server) -> Run:
-    """Run a tool once, in a folder that may contain the cache of an earlier run; `kind` is a row such as "cold"."""
     before = len(server.requests)
     environ = {
         "HOME": str(folder),
@@ -170,7 +160,6 @@ def run(peer: Peer, python: Path, folder: Path, kind: str, server: Server) -> Ru
 
 
 def write(folder: Path, peer: Peer, examples: int, spec: str) -> Path:
-    """Write the questions and the files of a tool into a folder, and return the folder."""
     # Without a spread, since each tool sends other requests for an example that has no answer.
     project(folder, examples, [spec], spread=False)
     lines = (folder / "evals.jsonl").read_text(encoding="utf-8").splitlines()
@@ -198,7 +187,6 @@ def write(folder: Path, peer: Peer, examples: int, spec: str) -> Path:
 def one_round(
     peer: Peer, python: Path, folder: Path, examples: int, latency_s: float
 ) -> Iterator[tuple[str, Run]]:
-    """Run a tool once in each kind of run; yield the kind and the measurement."""
     yield from runs_with_replies(peer, python, folder, examples, latency_s)
     yield from runs_with_refusals(peer, python, folder, examples, latency_s)
 
@@ -225,7 +213,6 @@ def runs_with_refusals(
 
 
 def startup_runs(peer: Peer, python: Path, folder: Path) -> Iterator[tuple[str, Run]]:
-    """Yield the runs "idle" and "import", in which the tool evaluates nothing."""
     (folder / "test_plain.py").write_text("def test_it(): pass\n", encoding="utf-8")
     home = {"HOME": str(folder), "DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "RAGAS_DO_NOT_TRACK": "true"}
     if peer.plugin:
@@ -261,7 +248,6 @@ def format_comparison(runs: Runs, kind: str, peer: str, value: Callable[[Run], f
 
 
 def per_call_ms(run: Run) -> float:
-    """Return the milliseconds of a run for each of its requests."""
     return 1000 * run.seconds / run.calls if run.calls else 0.0
 
 
@@ -298,7 +284,6 @@ def rows(runs: Runs, examples: int) -> Iterator[tuple[str, Callable[[str], str]]
 
 
 def table(runs: Runs, examples: int, names: dict[str, str]) -> None:
-    """Print a table in Markdown; `names` are the column titles by the names of the tools."""
     print(f"\n| {examples:,} examples | {' | '.join(names.values())} |")
     print(f"|---|{'---|' * len(names)}")
     requests = {peer.name: peer.requests for peer in PEERS}
@@ -309,7 +294,6 @@ def table(runs: Runs, examples: int, names: dict[str, str]) -> None:
 
 
 def install(venvs: Path, names: list[str]) -> Iterator[tuple[Peer, Path, str]]:
-    """Install the tools with these names; yield each tool that could be installed, its Python, and its version."""
     for peer in PEERS:
         if peer.name not in names:
             continue

@@ -53,7 +53,6 @@ def ms_marco() -> tuple[EvalSet, Search]:
 
 
 def nq_open() -> tuple[EvalSet, Search]:
-    """Return the eval set of 2,655 queries, and BM25 over all gold passages."""
     corpus: dict[str, Document] = {}
     records = []
     with gzip.open(DATA / "lost_in_the_middle" / "nq-open-oracle.jsonl.gz", "rt", encoding="utf-8") as file:

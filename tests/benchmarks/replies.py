@@ -53,7 +53,6 @@ def fill(folder: Path, count: int) -> list[Request]:
 
 
 def look_up(folder: Path, rounds: int) -> None:
-    """Measure and print look-ups of 10,000 cached replies."""
     fill(folder, 10_000)
     timings: dict[str, list[float]] = {"bare": [], "store": [], "gateway": []}
     for _ in range(rounds):
@@ -78,7 +77,6 @@ def numbered_requests(count: int) -> list[Request]:
 
 
 async def read_all(folder: Path, requests: list[Request], batch_size: int) -> Gateway:
-    """Read the cached replies through a gateway, a batch at a time; return the gateway."""
     gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(UNUSED_URL)
     for start in range(0, len(requests), batch_size):
         await asyncio.gather(*(gateway.get_reply(server, r) for r in requests[start : start + batch_size]))
@@ -101,7 +99,6 @@ def memory(folder: Path) -> None:
 
 
 async def read_many(folder: Path) -> None:
-    """Read 100,000 cached replies through a gateway, and print the peak memory at three times."""
     gateway, server = Gateway(GatewaySettings(folder, mode="replay")), RemoteServer(UNUSED_URL)
     at_start = peak_mb()
     for start in range(0, 100_000, 1000):
@@ -125,7 +122,6 @@ def peak_mb() -> float:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the duration of a call in seconds."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -38,7 +38,6 @@ def resolved(requirement: str, *files: Path) -> dict[str, Version]:
 
 
 def main() -> bool:
-    """Print the table; return whether no package is pushed."""
     kept = True
     echo = partial(print, flush=True)
     echo(f"{'package':32} {'alone':>14} {'with us':>14}  brought by it")

@@ -27,7 +27,6 @@ DEFAULT_RUNS = 4000
 
 
 def pairs(lowest: float, highest: float) -> list[variants.Array]:
-    """Return the drops of each question for the pairs whose mean drop over the whole set is within these limits."""
     found = []
     for name in variants.SETS:
         for measure in MEASURES:
@@ -41,7 +40,6 @@ def pairs(lowest: float, highest: float) -> list[variants.Array]:
 
 
 def samples(population: list[variants.Array], n: int, runs: int) -> Iterator[tuple[float, float]]:
-    """Yield the drop and the p-value of each run."""
     rng = np.random.default_rng(n)
     for _ in range(runs):
         drops = rng.choice(population[rng.integers(len(population))], n, replace=False)
@@ -58,7 +56,6 @@ def shares(population: list[variants.Array], n: int, runs: int) -> list[float]:
 
 
 def main(runs: int) -> None:
-    """Print the table."""
     for title, limits in (("equally good", (-EQUAL, EQUAL)), ("5 to 15 points worse", WORSE)):
         population = pairs(*limits)
         print(f"{title}: {len(population)} pairs, {runs} runs")  # noqa: T201

@@ -229,15 +229,6 @@ def serve(latency_ms: float) -> tuple[subprocess.Popen[str], str]:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The time and the memory of a process, and the numbers in the last line of its output.
-
-    Attributes:
-        seconds: elapsed time.
-        processor_s: processor time in seconds.
-        peak_mb: peak of resident memory in MB.
-        printed: the numbers in the last line of the output.
-    """
-
     seconds: float
     processor_s: float
     peak_mb: float
@@ -290,16 +281,6 @@ Value = Callable[[dict[str, Measurement]], float]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: a value of this package and the value that it is compared with.
-
-    Attributes:
-        title: the first cell of the line.
-        goal: the goal for the value, the ratio or the difference; empty if there is none.
-        ours: computes the value of this package from one round.
-        other: computes the other value from one round.
-        unit: the unit of both values.
-    """
-
     title: str
     goal: str
     ours: Value
@@ -326,14 +307,6 @@ def format_median_and_range(values: list[float], form: str) -> str:
 
 
 def measured(command: str, baseline: str = "", times: float = 1, field: str = "seconds") -> Value:
-    """Return a function that computes a field of a command's measurement.
-
-    Args:
-        command: the name of the command.
-        baseline: the name of a command whose field is subtracted; empty for none.
-        times: the factor that the result is multiplied by.
-        field: the field of `Measurement`.
-    """
     return lambda measurements: (
         times
         * (
@@ -344,7 +317,6 @@ def measured(command: str, baseline: str = "", times: float = 1, field: str = "s
 
 
 def printed(command: str, index: int = 0, times: float = 1) -> Value:
-    """Return a function that computes `times` the number at an index in the last line of a command's output."""
     return lambda measurements: times * measurements[command].printed[index]
 
 
@@ -373,27 +345,23 @@ class Row:
 
 
 def empty(folder: Path) -> None:
-    """Write one test without markers of this package."""
     (folder / "empty").mkdir()
     (folder / "empty" / "test_empty.py").write_text("def test_it(): pass\n", encoding="utf-8")
 
 
 def projects(folder: Path, specs: list[str], *sizes: int) -> None:
-    """Write an empty test, and a project of each size in a folder named by its size."""
     empty(folder)
     for size in sizes:
         project(folder / str(size), size, specs)
 
 
 def floors(folder: Path) -> None:
-    """Write projects of 100 and 1,000 questions, and a script and a test that use a client library directly."""
     projects(folder, ["answer.em@1"], 100, 1000)
     (folder / "floor.py").write_text(FLOOR, encoding="utf-8")
     (folder / "test_floor.py").write_text(FLOOR_TEST, encoding="utf-8")
 
 
 def recorded(folder: Path) -> None:
-    """Write a recorded run with its relevance judgements, and an eval set with the same judgements."""
     projects(folder, RANKING, 0)
     project_folder, rng = folder / "0", random.Random(0)
     (project_folder / "conftest.py").write_text(TREC_RUN, encoding="utf-8")
@@ -421,7 +389,6 @@ def recorded(folder: Path) -> None:
 
 
 def verdict(folder: Path) -> None:
-    """Write two projects of 100,000 questions: one with `max_drop` and a baseline, the other with `min`."""
     empty(folder)
     for name in ("drop", "bound"):
         project_folder = folder / name
@@ -435,7 +402,6 @@ def verdict(folder: Path) -> None:
 
 
 def compared(folder: Path) -> None:
-    """Write a project of 10,000 questions and three scores with `max_drop`, and its baseline."""
     large_set.write(folder / "set.jsonl", QUESTIONS)
     (folder / "conftest.py").write_text(large_set.CONFTEST, encoding="utf-8")
     (folder / "test_search.py").write_text(large_set.TEST, encoding="utf-8")
@@ -449,7 +415,6 @@ def light(folder: Path) -> None:
 
 
 def reports() -> Row:
-    """Compare runs with a report of each kind with a run without one, by processor time."""
     kinds = {"md": "≤ +0.5 s", "json": "≤ +2 s", "html": "≤ +1.5 s"}
     runs = {kind: (*PYTEST, f"--rageval-report=report.{kind}") for kind in kinds}
     environ = (("LOST", "0.005"),)
@@ -474,7 +439,6 @@ def reports() -> Row:
 
 
 def cold(count: int, in_flight: int) -> Row:
-    """Compare a run that requests new replies of 200 ms with a client library in a script and in a test."""
     ours = (*OURS, f"--rageval=concurrency={in_flight}", "--rageval=cache_dir=cache{turn}")
     numbers = f"{count} {in_flight}"
     title = f"{count:,} new replies of 200 ms, {in_flight} in flight, beside AsyncOpenAI"
@@ -698,7 +662,6 @@ def prepare(row: Row, folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--rounds", type=int, default=7)

@@ -43,7 +43,6 @@ KEYS = [f"{number:064x}" for number in range(COUNT)]
 
 @contextmanager
 def places(folder: Path) -> Iterator[dict[str, str]]:
-    """Start the Redis server, and yield the place of each store by name."""
     server_folder = folder / "server"
     server_folder.mkdir()
     with RedisServer(server_folder) as server:

@@ -83,7 +83,6 @@ def compute_scores(
 
 
 def matrix(evalset: EvalSet, table: Table) -> None:
-    """Print the matrix of techniques × scores, in the format of the terminal output of a run."""
     tests = [
         {
             "function": "techniques",
@@ -98,7 +97,6 @@ def matrix(evalset: EvalSet, table: Table) -> None:
 
 
 def order(table: Table, specs: list[str]) -> None:
-    """Print whether the order of the techniques is that of the paper, with paired differences and 95% intervals."""
     claims = [("dense", "bm25"), ("fusion", "bm25")]
     claims += [(name, "feedback") for name in table if name != "feedback"]
     say("\nThe paper's order, by the paired difference of means (95% bootstrap interval):")
@@ -115,7 +113,6 @@ def order(table: Table, specs: list[str]) -> None:
 
 
 def _difference(upper: Score, lower: Score) -> tuple[float, float, float]:
-    """Return the bounds of the 95% interval of the mean difference, and the mean difference."""
     differences = [
         a.value - b.value
         for a, b in zip(upper.outcomes, lower.outcomes, strict=True)

@@ -42,16 +42,6 @@ MEASURES: dict[str, Callable[[Array, Array], Array]] = {
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The questions and passages of a data set.
-
-    Attributes:
-        name: the name of the data set.
-        questions: the questions.
-        passages: the texts of all passages.
-        gold: for each question, the indices of the passages that answer it.
-        pools: for each question, the indices of the passages that are searched; empty if all passages are searched.
-    """
-
     name: str
     questions: list[str]
     passages: list[str]
@@ -60,7 +50,6 @@ class Collection:
 
 
 def ms_marco(folder: Path) -> Collection:
-    """Return the queries with at least one selected passage."""
     csv.field_size_limit(1 << 24)
     questions, passages, gold, pools = [], [], [], []
     with (folder / "ms_marco_qna_dataset.csv").open(encoding="utf-8", newline="") as file:
@@ -108,12 +97,10 @@ SETS: dict[str, tuple[str, Callable[[Path], Collection]]] = {
 
 
 def is_available(names: Iterable[str]) -> bool:
-    """Return True if the data of these data sets exists."""
     return all((DATA / SETS[name][0]).is_dir() for name in names)
 
 
 def stems(text: str) -> list[str]:
-    """Return the first five letters of each word of a text."""
     return [word[:5] for word in words(text)]
 
 
@@ -142,7 +129,6 @@ def scores(name: str) -> dict[str, Array]:
 
 
 def _variants(collection: Collection) -> Iterator[Array]:
-    """Yield the scores of all passages for all questions, one array per variant."""
     for k1, b in product((0.3, 0.9, 1.5, 3.0), (0.0, 0.4, 0.75, 1.0)):
         yield _bm25(collection, words, k1=k1, b=b)
     for tokens, b in product((stems, long_words, character_4_grams), (0.0, 0.4, 0.75, 1.0)):
