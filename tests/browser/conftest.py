@@ -45,14 +45,6 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Visitor:
-    """Opens files in browser windows, and records unexpected events.
-
-    Attributes:
-        browser: the browser.
-        found: descriptions of the unexpected events.
-        pages: the open pages with JavaScript.
-    """
-
     browser: Browser
     found: list[str] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)

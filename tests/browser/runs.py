@@ -47,7 +47,6 @@ def test_order(): pass
 
 
 def _run(folder: Path, server: LLMServer, *arguments: str, **environment: str) -> None:
-    """Run pytest in a folder: 0 and 1 are the statuses of tests that passed or failed."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *WITHOUT, "-q", "--rootdir=.", *arguments],
         cwd=folder,

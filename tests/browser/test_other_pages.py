@@ -19,7 +19,6 @@ def _open_all(page: Page) -> None:
 
 @pytest.fixture
 def trend(real: Path, tmp_path: Path) -> Path:
-    """Return the page of a history of 40 runs with long names."""
     lines = (real.parent / "history.jsonl").read_text(encoding="utf-8").splitlines()
     runs = [json.loads(lines[n % 2]) for n in range(40)]
     for n, run in enumerate(runs):
@@ -48,7 +47,6 @@ def test_axe_finds_nothing_serious_in_the_history(check_look: Callable[..., None
 
 @pytest.fixture
 def diff(real: Path, tmp_path: Path) -> Path:
-    """Return the page that compares two reports."""
     for name in ("before.json", "after.json"):
         shutil.copy(real.parent / name, tmp_path)
     path = tmp_path / "diff.html"

@@ -21,7 +21,6 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of three questions with every kind of data."""
     path = tmp_path_factory.mktemp("whole") / "report.html"
     path.write_text(html_report(whole_document()), encoding="utf-8")
     return path
@@ -29,14 +28,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of long words and wide tables."""
     path = tmp_path_factory.mktemp("wide") / "report.html"
     path.write_text(html_report(wide_document(60)), encoding="utf-8")
     return path
 
 
 def ids(page: Page) -> list[str]:
-    """Return the ids of the listed questions, in order."""
     return page.locator(".q > summary code").all_text_contents()
 
 

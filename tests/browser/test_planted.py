@@ -39,7 +39,6 @@ ELEMENTS = """() => {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder in which the pages are written."""
     return tmp_path_factory.mktemp("planted")
 
 
