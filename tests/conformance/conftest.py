@@ -27,13 +27,11 @@ def places(kind: Kind, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def place(places: Iterator[str]) -> str:
-    """Return the place of an empty store."""
     return next(places)
 
 
 @pytest.fixture
 def stores(place: str) -> Iterator[Callable[..., ReplyStore]]:
-    """Yield a function that opens the store at `place` or at another place; the stores are closed at the end."""
     opened_stores: list[ReplyStore] = []
 
     def open_store(other_place: str = "") -> ReplyStore:

@@ -214,7 +214,6 @@ class Machine(RuleBasedStateMachine):
         text=st.text(max_size=3).map(replace_surrogates),
     )
     def keep(self, who: int, keys: list[str], text: str) -> None:
-        """Store replies with or without a claim."""
         kept = self.stores[who].keep([_entry(key, text + key) for key in keys])
         for key in keys:
             self.kept.setdefault(key, Reply(text + key, "m"))
@@ -229,7 +228,6 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1), keys=st.lists(st.sampled_from(KEYS)))
     def delete(self, who: int, keys: list[str]) -> None:
-        """Delete entries; claims stay."""
         self.stores[who].delete_many(keys)
         self.kept = {key: reply for key, reply in self.kept.items() if key not in keys}
 
@@ -246,7 +244,6 @@ class Machine(RuleBasedStateMachine):
         max_cents=st.sampled_from([0, 150, inf]),
     )
     def spend(self, who: int, calls: int, cents: int, most: float, max_cents: float) -> None:
-        """Spend in quarters, which add up without rounding."""
         change = Spending(calls, cents / 4, 1, 0.25)
         fits = self.account.fits(change, most, max_cents)
         found = self.stores[who].spend("r", change, max_calls=most, max_cost=max_cents)
