@@ -12,7 +12,6 @@ DOCS = ROOT / "docs"
 
 
 def pages(index: Path) -> list[Path]:
-    """Return the pages of the tables of contents of a page, in their order."""
     trees = re.findall(r"```\{toctree\}\n(?::.*\n)*\n((?:.+\n)*)```", index.read_text(encoding="utf-8"))
     return [index.parent / f"{name}.md" for names in trees for name in names.split()]
 

@@ -44,7 +44,6 @@ def check_schema(schema, *files):
 
 
 def copied(page):
-    """Return the complete files that a page shows for copying, by name."""
     text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```yaml\n# (\S+)\n(.*?)```", text, re.DOTALL)
     return dict(blocks)

@@ -23,7 +23,6 @@ def steps(job: str) -> list[dict]:
 
 
 def step(job: str, word: str) -> dict:
-    """Return the only step that uses or runs something with this name."""
     (match,) = [
         candidate
         for candidate in steps(job)
