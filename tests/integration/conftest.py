@@ -34,14 +34,6 @@ collect_ignore = ["retriever_apps"]  # applications of users, which the packages
 
 
 class Project:
-    """A user's project: a folder with a conftest and an eval set, to which a test adds files.
-
-    Attributes:
-        pytester: pytest's helper for runs of pytest.
-        path: the folder.
-        arguments: the options of all runs.
-    """
-
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester = pytester
         self.path = pytester.path
@@ -66,17 +58,14 @@ class Project:
         return path
 
     def lose(self, *numbers: int) -> None:
-        """Delete the passages of these items from the retriever's corpus."""
         lost = ", ".join(f'"doc-{n}"' for n in numbers)
         self.add(f"for name in [{lost}]:\n    del CORPUS[name]")
 
     def add(self, source: str) -> None:
-        """Append to the conftest."""
         path = self.path / "conftest.py"
         path.write_text(f"{path.read_text(encoding='utf-8')}\n{source}\n", encoding="utf-8")
 
     def change(self, old: str, new: str) -> None:
-        """Replace a text of the conftest, which has to be there."""
         path = self.path / "conftest.py"
         source = path.read_text(encoding="utf-8")
         assert old in source
@@ -89,22 +78,18 @@ class Project:
         self.test(f"{''.join(lines)}def test_gate(): pass\n")
 
     def read(self, name: str = "report.json") -> Any:
-        """Return what a JSON file says, by default that of a report."""
         return json.loads((self.path / name).read_text(encoding="utf-8"))
 
     def test(self, body: str, name: str = "test_it") -> None:
-        """Write a test module that is marked with the eval set."""
         head = 'import pytest\npytestmark = pytest.mark.rageval_evalset("evals.jsonl")\n\n'
         self.pytester.makepyfile(**{name: head + body})
 
     def use(self, llm: LLMServer, model: str = "m1") -> None:
-        """Set the server in the environment, and the model in the ini file."""
         self._monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
         self._monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
         self.ini(rageval_model=model)
 
     def ini(self, **keys: str) -> None:
-        """Write the ini file."""
         lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
         self.pytester.makeini(f"[pytest]\n{lines}\n")
 
@@ -120,7 +105,6 @@ class Project:
 
 
 def on_a_terminal(folder: Path, *arguments: str, columns: int = 0, status: int = 0) -> str:
-    """Run pytest on a pseudo terminal, check its exit status, and return its output."""
     import fcntl
     import pty
     import termios
@@ -145,5 +129,4 @@ def on_a_terminal(folder: Path, *arguments: str, columns: int = 0, status: int =
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Return a project with four questions and a retriever that finds their passages."""
     return Project(pytester, monkeypatch)

@@ -43,10 +43,7 @@ def test_the_table_is_shown_and_reported(project):
 
 
 def test_a_plan_counts_it(project, llm):
-    """The plan counts 4 answers at k = 1, 4 at k = 2, and 4 for the second passage.
-
-    The answers for the first passage are those at k = 1.
-    """
+    """The plan counts 4 answers at k = 1, 4 at k = 2, and 4 for the second passage."""
     project.use(llm)
     project.test(TEST + "    rageval.answer('What is the code of item-1?', 3)\n")
     result = project.run("--rageval-plan")

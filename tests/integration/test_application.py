@@ -157,7 +157,6 @@ def test_an_application_of_which_no_search_is_seen_is_an_error(project, captured
 
 
 def test_small_talk_needs_no_search(project: pytest.Pytester) -> None:
-    """Without gold passages nothing says that the application should search."""
     path = project.path / "e.jsonl"
     path.write_text(path.read_text().replace('"gold": [{', '"other": [{'))
     project.makeconftest(

@@ -52,7 +52,6 @@ class Arena:
 
 @pytest.fixture
 def arena(project, llm):
-    """A project with long references, and a server that is both generator and judge."""
     llm.model = Arena()
     project.use(llm)
     project.evalset(4, reference="That is a long story.")
@@ -154,10 +153,7 @@ def test_worked_examples_are_an_option(arena, llm):
 
 
 def test_three_models_judge_together(arena, llm):
-    """The majority of three models decides, and no majority is a tie.
-
-    The plan counts the requests of all models, and the run reports how often they disagree.
-    """
+    """The majority of three models decides, and no majority is a tie."""
     ratings = {"a": "1", "b": "2", "c": "1"}
 
     def votes(prompt: str) -> str:

@@ -36,7 +36,6 @@ def git(*arguments: str, folder: Path | None = None) -> str:
 
 
 def commit(message: str) -> str:
-    """Commit all files; return the commit."""
     git("add", ".")
     git("commit", "-m", message)
     return git("rev-parse", "HEAD")

@@ -28,7 +28,6 @@ def test_gate(): pass
 
 @pytest.fixture
 def server() -> Iterator[BatchServer]:
-    """A batch server that replies as the scripted model of the other tests does."""
     with BatchServer() as running:
         yield running
 
@@ -43,7 +42,6 @@ def suite(project: Project, server: BatchServer) -> Project:
 
 
 def _stages(project: Project, server: BatchServer, count: int) -> list[int]:
-    """Return the number of requests that are submitted in each stage."""
     stages = []
     for _ in range(count):
         before = len(server.uploads)
@@ -425,10 +423,7 @@ def rageval_judge():
 
 @pytest.mark.slow
 def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServer) -> None:
-    """The requests of all retriever calls are in one stage.
-
-    Sync code of the user does not take a missing reply for a failure.
-    """
+    """Sync code of the user does not take a missing reply for a failure."""
     suite.add(REWRITING)
     server.model = lambda prompt: prompt.removeprefix("Repeat: ") if "Repeat" in prompt else clerk(prompt)
     suite.gate("answer.em@1 min=0.5")

@@ -22,7 +22,6 @@ SCORED = (
 
 
 def mild(prompt: str) -> str:
-    """Reply as a judge that finds every answer right, except answers to questions about colours."""
     if "Answer to check" in prompt:
         return "no" if "colour" in prompt else "yes"
     return clerk(prompt)

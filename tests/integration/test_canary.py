@@ -14,7 +14,6 @@ ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test
 
 
 def _forgetful(llm, items):
-    """Let the model reply "I do not know." to questions about these items from now on."""
     previous_model = llm.model
     llm.model = lambda prompt: (
         "I do not know." if any(f"item-{n}?" in prompt for n in items) else previous_model(prompt)
@@ -34,10 +33,7 @@ def _report(project):
 
 
 def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
-    """Cached replies hide a changed generator, and the canary requests new replies.
-
-    The run is an error instead of a failure, although the retriever is worse too.
-    """
+    """Cached replies hide a changed generator, and the canary requests new replies."""
     _baseline(project, llm)
     _forgetful(llm, range(1, 16))
     project.lose(20)
@@ -127,7 +123,6 @@ def test_a_plan_counts_the_canary(project, llm, body, requests):
 
 
 def _in_total(plan):
-    """Return the planned numbers of requests: in total, cached, and live."""
     line = plan.outlines[plan.outlines.index("in total") + 1]
     return [int(cell.removeprefix("≤ ")) for cell in re.split(r" {2,}", line.strip())[:3]]
 

@@ -42,7 +42,6 @@ def rageval_retriever(rageval_llm):
 
 
 def remarks(project, code, spec="answer.correct@1", **ini):
-    """Run a test of this score, and return the remarks of the report, which the summary prints too."""
     project.add(code)
     project.ini(**{"rageval_model": "m1", **ini})
     project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")

@@ -16,7 +16,6 @@ EXAMPLE = ROOT / "example_project"
 
 
 def shown(arguments: list[str], **more: object) -> subprocess.CompletedProcess[str]:
-    """Run the command in a separate process, and return the completed process with its output."""
     environ = os.environ | more.pop("environ", {})
     return subprocess.run(
         [sys.executable, "-P", "-m", "pytest_rageval", "demo", *arguments],
@@ -93,10 +92,7 @@ def test_a_folder_in_use_is_refused(existing, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "pytest.ini", "conftest.py"])
 def test_a_project_does_not_get_the_tests_of_the_example(name, tmp_path, monkeypatch, capsys):
-    """`--keep` refuses a folder in a project, whose pytest would run the example's tests.
-
-    A hidden folder is allowed.
-    """
+    """`--keep` refuses a folder in a project, whose pytest would run the example's tests."""
     (tmp_path / name).write_text("", encoding="utf-8")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")

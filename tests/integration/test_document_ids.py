@@ -32,7 +32,6 @@ LINE = 'rageval_document_id = "metadata.source"'
 
 @pytest.fixture
 def sources(project):
-    """Return a project whose retriever creates new ids, and has the gold ids in the metadata."""
     project.pytester.makeconftest(SOURCES)
     project.test(GATE)
     return project

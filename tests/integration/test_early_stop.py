@@ -27,7 +27,6 @@ def search(query, k):
 
 @pytest.fixture
 def gated(project, llm):
-    """A project of 200 questions that are all right in the baseline, with an empty log of requests."""
     project.use(llm)
     project.evalset(N)
     project.original = (project.path / "conftest.py").read_text(encoding="utf-8")
@@ -42,7 +41,6 @@ def gated(project, llm):
 
 
 def change(project, others=range(0), wrong=range(0)):
-    """Let the retriever return other passages for some questions."""
     project.pytester.makeconftest(project.original + CHANGED.format(others=others, wrong=wrong))
 
 
@@ -53,7 +51,6 @@ def report(project):
 
 
 def fresh(project, *arguments):
-    """Run with `--rageval early_stop=true` and without cached replies."""
     return project.run(STOP, "--rageval-refresh", "--rageval-report=report.json", *arguments)
 
 

@@ -60,10 +60,7 @@ def test_gate(): pass
 
 
 def test_an_eval_set_in_python_is_checked_as_a_file_is(project):
-    """Integer ids of an `EvalSet` are stored as strings in the baseline.
-
-    An invalid example is an error with its position.
-    """
+    """Integer ids of an `EvalSet` are stored as strings in the baseline."""
     project.pytester.makepyfile(EVALSET.format(examples="example(1), example(2)"))
     for arguments in (["--rageval-update-baseline"], []):
         project.run(*arguments).assert_outcomes(passed=1)

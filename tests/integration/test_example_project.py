@@ -20,7 +20,6 @@ README = (EXAMPLE.parent / "README.md").read_text(encoding="utf-8")
 
 @pytest.fixture
 def example(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh copy of the example, without caches."""
     folder = pytester.path / "example"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     monkeypatch.chdir(folder)
@@ -35,7 +34,6 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 def broken(
     example: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., pytest.RunResult]:
-    """Runs the tests of the example after the documented change."""
     source = example / "support_bot" / "search.py"
     source.write_text(source.read_text(encoding="utf-8").replace(GOOD, WORSE), encoding="utf-8")
 

@@ -68,7 +68,6 @@ def rageval_generator():
 
 
 def _install(project, monkeypatch, module=PACKAGE):
-    """Write a plugin, which the runs of the project load."""
     site = project.path / "site"
     site.mkdir()
     (site / "shelves.py").write_text(module, encoding="utf-8")

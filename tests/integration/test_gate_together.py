@@ -124,7 +124,6 @@ def test_workers_order_and_reruns_change_nothing(worse, monkeypatch):
 
 
 def _levels(project, run, *arguments):
-    """Return the significance level of each test's drop, by node id."""
     run("--rageval-report=report.json", *arguments)
     tests = project.read()["tests"]
     return {

@@ -36,15 +36,12 @@ def rageval_generator():
 
 @pytest.fixture
 def upstream() -> Iterator[OpenAIServer]:
-    """A running server with the scripted model."""
     with OpenAIServer() as server:
         yield server
 
 
 @pytest.fixture
 def application(project, monkeypatch, upstream):
-    """A project whose generator calls a model with its own client."""
-
     def write(code=OPENAI, **ini):
         source = (project.path / "conftest.py").read_text(encoding="utf-8").partition("\n# own\n")[0]
         project.pytester.makeconftest(source + "\n# own\n" + code)
@@ -155,7 +152,6 @@ CASES = [
 
 @pytest.fixture(params=CASES)
 def client(request, monkeypatch):
-    """The code of a generator with its own client, and whether pytest must run in a separate process."""
     name = request.param
     if name == "langchain":
         pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
@@ -189,10 +185,7 @@ def test_a_second_run_asks_nothing_and_a_replay_needs_no_server(application, ups
 
 @pytest.mark.slow
 def test_workers_pay_once(application, upstream, monkeypatch):
-    """Each worker has its own gateway, which calls the real server and not the controller's gateway.
-
-    The workers share the cache, and each request is sent once.
-    """
+    """Each worker has its own gateway, which calls the real server and not the controller's gateway."""
     upstream.latency_s = 0.3
     project = application(PLAIN_HTTP, rageval_gateway="true", rageval_cassette="replies.jsonl")
     project.test("".join(GATE.replace("test_gate", f"test_{number}") for number in range(4)))
@@ -301,7 +294,6 @@ def test_the_fixture_alone_leaves_the_environment_as_it_is(application, upstream
 
 
 def _environment():
-    """Return all environment variables except pytest's own."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
 
@@ -506,7 +498,6 @@ def test_a_signal_is_passed_on_to_the_command(tmp_path):
     ("command", "message"), [((), "No command is named"), (("no-such",), "cannot be run")]
 )
 def test_a_command_that_cannot_be_run_is_named(tmp_path, monkeypatch, capsys, command, message):
-    """A missing or unknown command is an error with exit status 2, as for all invalid input."""
     monkeypatch.chdir(tmp_path)
     assert main(["gateway", "--", *command]) == 2
     assert message in capsys.readouterr().err

@@ -34,7 +34,6 @@ def author(prompt: str) -> Said:
 
 
 def is_question(prompt: str) -> bool:
-    """Return whether the prompt requests a new question."""
     return prompt.startswith("Write a question")
 
 
@@ -66,7 +65,6 @@ def generate(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Generate:
-    """A function that runs `rageval evalset generate` on the files, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

@@ -58,14 +58,6 @@ pytestmark = [
 
 
 class Runner:
-    """A GitHub Actions job, simulated on this machine.
-
-    Attributes:
-        workspace: the checkout.
-        summary: the file of the job's summary.
-        store: the comments on the pull request.
-    """
-
     def __init__(self, folder: Path) -> None:
         self.workspace = folder / "workspace"
         shutil.copytree(
@@ -129,7 +121,6 @@ class Runner:
 
 @pytest.fixture
 def runner(tmp_path):
-    """A job in which no step has run yet."""
     return Runner(tmp_path)
 
 

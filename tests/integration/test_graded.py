@@ -15,7 +15,6 @@ GATE = (
 
 
 def grader(prompt: str) -> str:
-    """Grade the four answers 5, 4, 2 and with an unreadable reply; answer other prompts as the clerk."""
     checked = re.search(r"^Answer to grade:\n<.*>\nc(\d)x$", prompt, re.MULTILINE)
     return ("5", "**4**", "2/5: no main point", "good")[int(checked[1]) - 1] if checked else clerk(prompt)
 

@@ -18,7 +18,6 @@ def project(project):
 
 
 def lines(project):
-    """Return the runs in the history file."""
     path = project.path / "out" / "history.jsonl"
     return (
         [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
@@ -65,7 +64,6 @@ def test_a_run_without_scores_is_no_line(project, arguments):
     ids=["exit", "interrupt", "internal error", "maxfail"],
 )
 def test_a_stopped_run_says_so(project, hook):
-    """The line of a run that was stopped early is marked as stopped, since tests may be missing in it."""
     project.test(f"{GATE}{OTHER}")
     project.lose(3)
     project.run()

@@ -51,7 +51,6 @@ def collecting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """A function that runs `pytest` in the project folder, which is not on `sys.path` by default."""
     monkeypatch.delenv("CI", raising=False)
 
     def pytest_(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -181,10 +180,7 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
 @pytest.mark.slow
 @pytest.mark.parametrize("passage", ['{"id": name, "text": TEXTS[name]}', "TEXTS[name]"])
 def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, project, run, capsys):
-    """Without an eval set a placeholder question is written: the test fails and says that every question scores 0.
-
-    The printed next steps tell the user to write questions.
-    """
+    """Without an eval set a placeholder question is written: the test fails and says that every question scores 0."""
     source = SEARCH.replace('{"id": name, "text": TEXTS[name]}', passage)
     (project / "app.py").write_text(source, encoding="utf-8")
     assert main(["init", "--retriever", "app:search"]) == 0

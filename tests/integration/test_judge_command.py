@@ -248,7 +248,6 @@ FIVE_STEPS = ("better", "Slightly better", "tie", "slightly worse", "worse", "wo
 
 
 def pairs() -> None:
-    """Write pairs of answers with labels on the five-step scale."""
     labels(
         {"question": f"What is thing {n}?", "first": f"the one {n}", "second": "two", "human": human}
         for n, human in enumerate(FIVE_STEPS)
@@ -260,7 +259,6 @@ RATINGS = {"strict": "112222", "mild": "110220", "odd": "221101"}
 
 
 def rating(body: dict[str, Any]) -> str:
-    """Return the rating of the model that a request names."""
     return f"<rating>{RATINGS[body['model']][number(body['messages'][-1]['content'])]}</rating>"
 
 

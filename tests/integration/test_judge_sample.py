@@ -18,8 +18,6 @@ N = 20
 
 @pytest.fixture
 def report(project: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The report of a run with 20 answers, in the current folder; the judge finds the first five wrong."""
-
     def model(prompt: str) -> str:
         if "Answer to check" in prompt:
             return "no" if any(f"item-{n}?" in prompt for n in range(1, 6)) else "yes"

@@ -17,7 +17,6 @@ GATE = (
 
 
 def rating(grade, why="So it is."):
-    """Return a reply in the form that the prompt requests."""
     return json.dumps({"explanation": why, "grade": grade})
 
 
@@ -110,7 +109,6 @@ def test_the_grades_of_a_question_may_be_requested_together(project, llm):
 
 @pytest.mark.slow
 def test_votes_on_grades_together_differ_in_grades_alone(project, llm):
-    """Three votes of the same grades are not split, whatever their explanations say."""
     said = Counter()
 
     def rate(prompt):
@@ -166,10 +164,7 @@ def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
 
 
 def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm):
-    """An unreadable rating is requested once more, and both replies are cached.
-
-    If the second reply is unreadable too, the question is unscored, and the reason quotes the reply.
-    """
+    """An unreadable rating is requested once more, and both replies are cached."""
 
     def mumble(prompt):
         if "cannot be read" in prompt:

@@ -65,5 +65,4 @@ def _prompt(body):
 
 
 def _tokens(*bodies):
-    """Return the tokens that the server reports for its replies to requests."""
     return sum(len(_prompt(body)) // 4 + 1 for body in bodies)

@@ -14,11 +14,9 @@ class Clock:
         self.now = 0.0
 
     def __call__(self) -> float:
-        """Return the time in seconds."""
         return self.now
 
     def spend(self, seconds: float) -> None:
-        """Advance the clock."""
         self.now += seconds
 
 
@@ -93,7 +91,6 @@ def rageval_reference_retriever():
 
 @pytest.fixture
 def timed(project, monkeypatch):
-    """A project of 24 questions, whose retriever takes 1/24 s, 2/24 s … 1 s times a factor."""
     monkeypatch.setattr(user_code, "perf_counter", Clock())
     corpus = (project.path / "conftest.py").read_text(encoding="utf-8").partition("@pytest.fixture")[0]
     project.evalset(24)
@@ -280,10 +277,7 @@ def test_times_are_not_in_the_baseline(timed):
 
 
 def test_what_retrievals_take_is_reported_without_a_threshold(timed):
-    """Latency, calls and context tokens are in the JSON report and, with -v, below the table.
-
-    The first question has no time, since it warms the retriever up.
-    """
+    """Latency, calls and context tokens are in the JSON report and, with -v, below the table."""
     project = timed(24)
     project.test("@pytest.mark.rageval_threshold('recall@3', min=0.5)\ndef test_it(): pass\n")
     result = project.run("--rageval-report=out.json", "-v")

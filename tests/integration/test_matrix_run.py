@@ -32,10 +32,7 @@ def _parametrize(project, source: str = SYSTEMS) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["alone", "two workers"])
 def test_three_retrievers_by_two_generators(project, arguments):
-    """The matrix has a row for each retriever and generator, on the terminal and in the JSON report.
-
-    There are 12 questions, 6 of them in the slice.
-    """
+    """The matrix has a row for each retriever and generator, on the terminal and in the JSON report."""
     project.evalset(12)
     _parametrize(project)
     project.test(GATE)

@@ -86,8 +86,6 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
 
 
 class Done(NamedTuple):
-    """The exit status and the output of a command."""
-
     status: int
     out: str
     err: str
@@ -112,7 +110,6 @@ def _author(prompt: str) -> Said:
 def propose(
     llm: LLMServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Propose:
-    """A function that runs `rageval evalset nuggets` on records, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -156,10 +153,7 @@ def test_several_judges_do_not_propose(propose: Propose, llm: LLMServer, tmp_pat
 
 
 def test_paid_replies_are_not_requested_again_and_no_file_is_lost(propose, llm, tmp_path):
-    """The input file is never overwritten, and an existing output file only with --force.
-
-    A second run with --replay writes the same file.
-    """
+    """The input file is never overwritten, and an existing output file only with --force."""
     propose(RECORDS)
     first = (tmp_path / "out.jsonl").read_bytes()
     refused = propose(RECORDS)

@@ -121,7 +121,6 @@ def test_the_schema_finds_faults(project, fault):
 
 @pytest.fixture
 def github(project, llm, monkeypatch):
-    """A project in a GitHub job, with a test that fails in its setup, one that warns and two that fail."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.path.parent))
     project.use(llm)
@@ -131,7 +130,6 @@ def github(project, llm, monkeypatch):
 
 
 def commands(result):
-    """Return the output lines that a GitHub runner would parse as commands."""
     return [
         line for line in f"{result.stdout}\n{result.stderr}".splitlines() if re.match(r"\s*(::|##\[)", line)
     ]
@@ -203,7 +201,6 @@ def test_a_module_that_cannot_be_imported_is_annotated(github):
 
 @pytest.fixture
 def collector():
-    """An OpenTelemetry collector that accepts all events."""
     with Collector() as server:
         yield server
 

@@ -40,8 +40,6 @@ def rageval_client():
 
 @pytest.fixture
 def own(project, request):
-    """A project with two more methods: `client` adds a client to the conftest, and `calls` returns the logged calls."""
-
     def write(value="ask"):
         root = str(request.config.rootpath)
         project.add(CLIENT.format(root=root, value=value))

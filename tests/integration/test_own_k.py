@@ -36,7 +36,6 @@ def test_it():
 
 @pytest.mark.slow
 def test_a_halved_k_is_red_and_the_table_says_why(pytester: pytest.Pytester) -> None:
-    """As many as the cut-off are found; of the two that the retriever returns when it ships, a part is missing."""
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TEST)
     records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(4)]

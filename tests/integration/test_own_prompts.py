@@ -63,10 +63,7 @@ OWN_PARTS = (
 @pytest.mark.parametrize("own", ["", OWN_PARTS], ids=["our parts", "own parts"])
 @pytest.mark.parametrize("fixture", [True, False])
 def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
-    """An invalid prompt is an error with its place, without a traceback and before any request.
-
-    This also holds if the user's own generator and judge send no prompt.
-    """
+    """An invalid prompt is an error with its place, without a traceback and before any request."""
     project.use(llm)
     invalid_fixture = FIXTURE.replace(" {passages}", "") if fixture else ""
     project.add(f"{own}{invalid_fixture}")

@@ -12,7 +12,6 @@ PRICES = '["m1"]\ninput = 2.0\noutput = 8.0\nmax_output = 100\n'
 
 
 def _row(result, name):
-    """Return the cells of the row below a test's name."""
     lines = result.outlines
     return re.split(r" {2,}", lines[lines.index(name) + 1].strip())
 

@@ -92,7 +92,6 @@ def test_collecting_writes_nothing(project, llm):
 
 
 def test_a_failed_test_makes_a_run_partial(project, llm):
-    """A failed test makes the run partial, since its requests after the failure are unknown."""
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)

@@ -67,10 +67,7 @@ def _more(project, source):
 
 
 def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
-    """The spread of the runs is in the table and the report.
-
-    If a threshold is closer to the mean than the runs differ, the run warns, also with -q.
-    """
+    """The spread of the runs is in the table and the report."""
     llm.model = Waverer("c1x", "wrong", "c1x", "wrong")
     project.use(llm)
     _more(project, COUNTED)

@@ -71,7 +71,6 @@ class Judging(Arena):
         return super().__call__(prompt)
 
     def explain(self, prompt: str) -> str:
-        """Reply as the clerk, for prompts of the arena."""
         return clerk(prompt)
 
 
@@ -93,7 +92,6 @@ def document(project: Project, name: str, *, times: bool = False) -> dict:
 
 
 def merge(project: Project, *arguments: object) -> int:
-    """Run `rageval merge` in the project's folder, and return its exit status."""
     here = Path.cwd()
     os.chdir(project.path)
     try:
@@ -118,7 +116,6 @@ def shards(project: Project, number: int, *arguments: str, name: str = "shard") 
 
 
 def rich(project: Project, llm: LLMServer) -> None:
-    """Write a test with many kinds of scores and a baseline, then make the retriever worse."""
     llm.model = Judging()
     project.use(llm)
     project.evalset(20, reference="That is a long story.")

@@ -29,7 +29,6 @@ def redis(tmp_path_factory):
 
 @pytest.fixture(params=["redis", "diskcache"])
 def url(request, tmp_path_factory):
-    """The URL of an empty store."""
     if request.param == "redis":
         return f"{request.getfixturevalue('redis').url}/0"
     pytest.importorskip("diskcache")
@@ -114,7 +113,6 @@ def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, 
 
 
 def _stopping(redis, after):
-    """Return a model that stops the Redis server when it gets prompt number `after`."""
     prompts = []
 
     def model(prompt):

@@ -50,7 +50,6 @@ def new_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project with a baseline of a good retriever, and a test of recall alone."""
     records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(12)]
     pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
     pytester.makepyfile(TEST)

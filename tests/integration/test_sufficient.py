@@ -11,7 +11,6 @@ RELEVANT = "Decide whether a passage is relevant"
 
 
 def reader(prompt):
-    """Judge passages sufficient if one names the item's code; answer item-2 wrong; else reply as the clerk."""
     if prompt.startswith(JUDGED):
         has_code = clerk(prompt) != "no answer in the documents"
         return f"A code is needed.\nVerdict: {'yes' if has_code else 'no'}"
@@ -22,7 +21,6 @@ def reader(prompt):
 
 
 def gate(*specs):
-    """Return a test with these thresholds; the first is the topmost decorator."""
     marks = "".join(f"@pytest.mark.rageval_threshold('{spec}', min=0)\n" for spec in specs)
     return f"{marks}def test_gate(): pass\n"
 
@@ -34,7 +32,6 @@ def report(project, *arguments):
 
 
 def judged(project, llm):
-    """Configure a project whose replies come from `reader`, with a separate judge model."""
     llm.model = reader
     project.use(llm)
     project.ini(rageval_model="m1", rageval_judge_model="m2")
@@ -54,10 +51,7 @@ def test_a_failure_shows_why_the_context_is_not_enough(project, llm):
 
 
 def test_questions_alone_are_an_eval_set(project, llm):
-    """An eval set of questions without answers and gold is enough for `sufficient`, with one request per question.
-
-    The retriever misses the passage of q3.
-    """
+    """An eval set of questions without answers and gold is enough for `sufficient`, with one request per question."""
     judged(project, llm)
     lines = [json.dumps({"id": f"q{n}", "question": f"What is the code of item-{n}?"}) for n in range(1, 5)]
     (project.path / "evals.jsonl").write_text("\n".join(lines), encoding="utf-8")

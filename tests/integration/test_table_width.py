@@ -36,7 +36,6 @@ def test_the_passage_of_a_question_is_found_by_the_retriever():
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a project whose retriever got worse, with its baseline."""
     folder = tmp_path_factory.mktemp("project")
     lines = (
         f'{{"id": "q{n}", "question": "Where is doc-{n}", "gold": [{{"id": "doc-{n}"}}]}}' for n in range(30)
@@ -50,7 +49,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _table(text: str) -> str:
-    """Return the head and the rows of the table."""
     below = text[text.index("  verdict") :]
     lines = below[: below.index("\n=")].splitlines()
     return "\n".join(line for line in lines if re.match(r"  (verdict|pass|fail) ", line))

@@ -59,7 +59,6 @@ def _use(project, retriever: str) -> None:
 
 
 def _writer(prompt: str) -> str:
-    """Write a passage about the item in the prompt; answer questions as the scripted model does."""
     item = re.findall(r"item-\d+", prompt)[-1]
     return f"all about {item} here" if prompt.endswith(("Passage:", "\n1.")) else clerk(prompt)
 

@@ -14,7 +14,6 @@ BOTH = DROP.replace("max_drop", "min=0.9, max_drop")
 
 
 def _worse(project: Project, test: str) -> None:
-    """Write a baseline for the test, then make the retriever worse."""
     project.evalset(12)
     project.test(test)
     project.run(UPDATE).assert_outcomes(passed=1)
@@ -92,10 +91,7 @@ def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None
 
 
 def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Project) -> None:
-    """If a score also violates its minimum, the failure says to change the bound before the update.
-
-    A failure without a comparison has no such command.
-    """
+    """If a score also violates its minimum, the failure says to change the bound before the update."""
     _worse(project, BOTH)
     project.run().stdout.fnmatch_lines(
         [

@@ -28,7 +28,6 @@ DOUBT = TESTS.replace("min=0.9, ", "")
 
 @pytest.fixture
 def worse(project: Project) -> Project:
-    """A project with a failure whose text and notes have long lines."""
     project.evalset(12)
     project.policies(rare="alpha = 0.001\nsmall_set_drop = false")
     project.test(TESTS)

@@ -37,10 +37,7 @@ def slow(project: Project, llm: LLMServer) -> Project:
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["0", "2"])
 def test_without_a_terminal_progress_is_a_line_at_a_time(slow, monkeypatch, workers):
-    """Without a terminal each progress line has share, rate, time left and cost, and no carriage return.
-
-    With workers the controller prints the sum of all workers.
-    """
+    """Without a terminal each progress line has share, rate, time left and cost, and no carriage return."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     slow.test(GATE + GATE.replace("test_gate", "test_other").replace("em@1", "em@2"))
     result = slow.run(*SLOW, *workers)

@@ -14,13 +14,11 @@ GENERATOR, JUDGE = "[tool.rageval.models.generator]\n", "[tool.rageval.models.ju
 
 @pytest.fixture
 def judge():
-    """A second server, for the judge."""
     with LLMServer() as server:
         yield server
 
 
 def _judged(server: LLMServer) -> set[bool]:
-    """Return whether the server's prompts are those of a judge: one value, or both if both kinds occur."""
     return {"Answer to check:" in prompt for prompt in server.prompts}
 
 
