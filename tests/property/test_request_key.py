@@ -65,7 +65,6 @@ REPLIES = st.builds(
 
 
 def _differ(one: Any, other: Any) -> bool:
-    """Whether two values are different JSON; 1, 1.0 and true count as different."""
     return json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True)
 
 

@@ -78,8 +78,6 @@ def retriever(lost: set[int], failing: set[int]) -> Callable[[str, int], list[di
 
 
 class Preferring(Judge):
-    """A judge whose preference depends only on the texts."""
-
     def prefer(self, _question: str, first: str, second: str) -> int:
         return 1 + (len(first) % 3 < len(second) % 2)
 
