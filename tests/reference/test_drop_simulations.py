@@ -31,7 +31,6 @@ def test_the_true_drop_is_the_one_asked_for(drop: float) -> None:
 
 
 def test_variants_are_versions_of_one_retriever() -> None:
-    """There are 31 variants, which agree on most questions."""
     hits = variants.scores("MS MARCO")["hit@5"]
     assert hits.shape == (397, 31)
     assert hits.mean(axis=0).min() > 0.7

@@ -18,7 +18,6 @@ Data = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def articles(data: Data) -> list[list[str]]:
-    """Return the paragraphs of 48 Wikipedia articles, five each."""
     text = (data("xquad_squad") / "xquad.en.json").read_text(encoding="utf-8")
     return [[part["context"] for part in article["paragraphs"]] for article in json.loads(text)["data"]]
 

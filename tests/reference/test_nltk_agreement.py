@@ -18,7 +18,6 @@ LABELS = {"verdicts": [0, 1], "preferences": [-1, 0, 1], "grades": [1, 2, 3, 4, 
 
 
 def _labels(name: str, raters: int, seed: int) -> list[list[int]]:
-    """Return labels of 60 items; each further rater copies the first in half of the items."""
     rng = np.random.default_rng(seed)
     first, *others = rng.choice(LABELS[name], size=(raters, 60))
     return [first.tolist(), *(np.where(rng.random(60) < 0.5, first, other).tolist() for other in others)]
@@ -36,7 +35,6 @@ def _task(raters: list[list[int]]) -> "AnnotationTask":
 @pytest.mark.parametrize("name", LABELS)
 @pytest.mark.parametrize("seed", range(5))
 def test_two_raters(name: str, seed: int) -> None:
-    """Accuracy, Cohen's kappa and Pearson's correlation agree to 1e-12."""
     raters = _labels(name, 2, seed)
     task = _task(raters)
     for ours, theirs in (

@@ -37,7 +37,6 @@ def passages(
 
 
 def scores(measure: str, labels: Labels) -> Labels:
-    """Return the score of each question, like `usefulness` but without names."""
     rows, inverse = np.unique(labels, axis=0, return_inverse=True)
     values = [
         LABEL_MEASURES[measure](Labelled.of(row, sorted(row, reverse=True), K)) if any(row) else 0.0

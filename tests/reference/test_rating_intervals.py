@@ -17,7 +17,6 @@ VARIES = 1.5
 
 
 def _run(rng: np.random.Generator, questions: int) -> tuple[list[Battle], list[str]]:
-    """Return battles of all pairs on all questions, and the question of each battle."""
     strengths = np.array(list(QUALITY.values())) + VARIES * rng.normal(size=(questions, len(QUALITY)))
     battles, battle_questions = [], []
     for question, row in enumerate(strengths):

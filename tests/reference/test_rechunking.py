@@ -25,15 +25,11 @@ _END_OF_SENTENCE = re.compile(r"[.!?][\"”)]?\s+(?=[A-Z“\"(])")
 
 
 class Asked(NamedTuple):
-    """A question, and its gold passage by kind, with span and text."""
-
     question: str
     gold: dict[str, Gold]
 
 
 class Corpus(NamedTuple):
-    """Files by name, and the questions about them."""
-
     files: dict[str, str]
     asked: list[Asked]
 
@@ -90,7 +86,6 @@ def _by_text(gold: Gold) -> Gold:
 
 
 def _characters(document: Document, gold: Gold) -> set[int]:
-    """Return the positions of the gold passage's characters that the chunk contains."""
     if document.span.source != gold.source:
         return set()
     return set(range(document.span.start, document.span.end)).intersection(range(gold.start, gold.end))
@@ -160,13 +155,11 @@ def test_rankings_are_labelled_as_their_characters_say(corpus, size, kind, overl
 
 @pytest.fixture(scope="module")
 def retrieved(corpus: Corpus) -> dict[int, list[list[Document]]]:
-    """Return the first eight chunks by BM25 for every question, by chunk size in words."""
     searches = {size: BM25Retriever(corpus.chunks(size)) for size in CHUNKS}
     return {size: [search(question, 8) for question, _ in corpus.asked] for size, search in searches.items()}
 
 
 def _recall(found: list[list[Document]], gold: list[Gold], k: int) -> float:
-    """Return the share of questions whose only gold passage is among the first k."""
     rankings = (Ranking.of("q", documents, k) for documents in found)
     labels = (GoldMatch(ranking, [passage]).labels for ranking, passage in zip(rankings, gold, strict=True))
     return sum(map(sum, labels)) / len(gold)

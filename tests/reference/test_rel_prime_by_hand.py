@@ -56,7 +56,6 @@ class World:
         return self.answers[question]
 
     async def ask(self, _task: object, _question: str, passage: str) -> float:
-        """Return the judge's label."""
         return float(passage in self.calls_relevant)
 
     def score(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:

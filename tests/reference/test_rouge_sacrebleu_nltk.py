@@ -17,8 +17,6 @@ Pairs = Sequence[tuple[str, Sequence[str]]]
 
 
 class NoWordNet:
-    """A stand-in for WordNet, which would have to be downloaded."""
-
     @staticmethod
     def synsets(word: str) -> list[object]:
         del word
@@ -27,7 +25,6 @@ class NoWordNet:
 
 @pytest.fixture(scope="module", params=["short", "long", "random"])
 def pairs(data, request) -> Pairs:
-    """Return over 300 pairs: short answers with aliases, long answers, or random ASCII."""
     rng = random.Random(1)
     if request.param == "random":
         words = ["".join(rng.choices(string.printable, k=rng.randint(1, 6))) for _ in range(60)]

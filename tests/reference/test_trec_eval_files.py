@@ -37,7 +37,6 @@ def _expected(path: Path) -> Expected:
 
 
 def _ours_is(name: str) -> tuple[str, int | None] | None:
-    """Return our measure and cut-off for trec_eval's name, or None if we have no such measure."""
     if name in WHOLE:
         return WHOLE[name], None
     family, _, k = name.rpartition("_")

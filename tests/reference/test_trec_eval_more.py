@@ -20,7 +20,6 @@ Runs = dict[str, list[str]]
 
 
 def _queries() -> tuple[Grades, Runs]:
-    """Return judgements of grades 0 to 3, with one of the highest grade, and rankings; few documents are judged."""
     rng = random.Random(0)
     pool = [f"d{n}" for n in range(60)]
     grades, runs = {}, {}
@@ -43,7 +42,6 @@ def _theirs(measure: str, grades: Grades = GRADES, **arguments: object) -> list[
 
 @pytest.fixture
 def ours() -> Iterator[Callable[..., list[float]]]:
-    """Yield a function that computes a score by its name, in a pipeline with these rankings."""
     loop = BackgroundEventLoop()
 
     def score(spec: str, **keywords: str) -> list[float]:

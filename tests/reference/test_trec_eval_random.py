@@ -70,7 +70,6 @@ def _trec(measures: str, depth: int) -> Mapping[str, list[float]]:
 
 
 def _cut(name: str, k: int) -> list[float]:
-    """Return the scores of a measure with cut-offs over the whole rankings."""
     return _trec(f"{name}.{','.join(map(str, CUTS))}", DEPTH)[f"{name}_{k}"]
 
 
