@@ -29,7 +29,6 @@ from pytest_rageval import (
 
 
 def uses_the_fixture(rageval: Rageval) -> None:
-    """The fixture that tests receive."""
     score = rageval.score("recall@5", where={"topic": "billing"})
     assert_type(score, Score)
     assert_type(score.where(topic="billing"), Score)
@@ -43,12 +42,10 @@ def uses_the_fixture(rageval: Rageval) -> None:
 
 
 def is_a_retriever(query: str, k: int) -> Sequence[Document]:
-    """A retriever that wraps the built-in one."""
     return BM25Retriever(["a text", {"id": "1", "text": "another"}])(query, k)
 
 
 async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Document]:
-    """The retrievers of the package, over one corpus or a pool per query."""
     dense = DenseRetriever(["a text"], encoder=CachedEncoder(SentenceEncoder("a/model"), ".cache"))
     PooledRetriever({"a query": ["a text"]}, lambda pool: HyDERetriever(DenseRetriever(pool), rageval_llm))
     rankings = [
@@ -63,18 +60,15 @@ async def are_retrievers(query: str, k: int, rageval_llm: LLM) -> Sequence[Docum
 
 
 def is_a_recorded_run(query: str, k: int) -> Sequence[Document]:
-    """A recorded TREC run with the eval set that it was recorded for."""
     return TrecRun("bm25.run", load("evals/trec", question="desc", sample=200))(query, k)
 
 
 def is_yesterday(query: str, k: int) -> Sequence[Document]:
-    """A retriever that replays production traces."""
     return TraceRun("monday.jsonl", "tuesday.jsonl")(
         query, k, history=[{"role": "user", "content": "Hi"}]
     ).documents
 
 
 def is_an_eval_set() -> EvalSet:
-    """An eval set created in Python."""
     example = Example("q1", "question?", answers=("yes",), gold=(Gold(id="doc-1", grade=2),), tags={"a": 1})
     return EvalSet("mine", (example,))

@@ -48,8 +48,6 @@ def rageval_reference_retriever() -> RetrieverFactory:
 
 @pytest.fixture(scope="session")
 def rageval_generator() -> Callable[[str, Sequence[Document]], Awaitable[str]]:
-    """An async generator."""
-
     async def generate(question: str, passages: Sequence[Document]) -> str:
         return passages[0].text if question else ""
 
@@ -57,26 +55,20 @@ def rageval_generator() -> Callable[[str, Sequence[Document]], Awaitable[str]]:
 
 
 class Judge:
-    """A judge with one method."""
-
     def compare(self, question: str, references: Sequence[str], prediction: str) -> bool:
-        """Whether the prediction is a reference."""
         return bool(question) and prediction in references
 
 
 @pytest.fixture(scope="session")
 def rageval_judge() -> Judge:
-    """A judge."""
     return Judge()
 
 
 def first_letter(prediction: str, references: Sequence[str]) -> float:
-    """An answer measure."""
     return float(prediction[:1] == references[0][:1])
 
 
 async def fill(run: Any, examples: Sequence[Example], resolved: Any) -> list[Outcome]:
-    """A score."""
     rankings = [await run.ranking(example, resolved.k) for example in examples]
     return [
         Outcome(example, len(ranking) / resolved.k, evidence=Evidence(ranking))
@@ -85,18 +77,15 @@ async def fill(run: Any, examples: Sequence[Example], resolved: Any) -> list[Out
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """An eval-set format."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         yield f"line {number}", {"id": f"q{number}", "question": line}
 
 
 def to_text(report: Mapping[str, Any]) -> str:
-    """A report."""
     return str(report["tests"])
 
 
 def pytest_rageval_register(registry: Registry) -> None:
-    """Add one of each kind."""
     registry.add_answer_measure("first_letter", first_letter)
     registry.add_comparator("mine", Judge())
     registry.add_score("fill", fill, asks=(), scale=(0, 1))
