@@ -4,8 +4,6 @@ from pytest_rageval.models.messages import Reply, Request
 
 
 class ScriptedGateway:
-    """A gateway that returns the given replies in order, the last one again and again, and stores the requests."""
-
     def __init__(self, *replies: str) -> None:
         self.requests: list[Request] = []
         self.replies = list(replies)
