@@ -25,7 +25,6 @@ def cache(tmp_path: Path) -> CacheFolder:
 def rageval(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., Done]:
-    """Return a function that runs `rageval cache --cache-dir cache …` in the temporary folder."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Done:

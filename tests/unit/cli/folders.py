@@ -17,8 +17,6 @@ DAY_2024 = 1_704_110_400.0
 
 
 class Done(NamedTuple):
-    """The result of a command: exit status, standard output and standard error."""
-
     status: int
     out: str
     err: str
@@ -43,7 +41,6 @@ class CacheFolder:
 
 
 def key(number: int) -> str:
-    """Return a key in the format of request keys, unique to this number."""
     return hashlib.sha256(b"%d" % number).hexdigest()
 
 

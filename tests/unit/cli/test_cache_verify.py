@@ -16,8 +16,6 @@ FILE = "cache/replies.sqlite"
 
 
 class _Bomb:
-    """An object that creates a file when it is unpickled."""
-
     def __init__(self, file: Path) -> None:
         self.file = file
 
