@@ -240,7 +240,6 @@ def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
 
 
 def test_trio_waits_for_a_result(loop: BackgroundEventLoop) -> None:
-    """`await_result` works under trio, through anyio in a thread."""
     trio = pytest.importorskip("trio")
 
     async def test() -> None:
@@ -383,8 +382,6 @@ def test_a_caller_in_another_loop_gets_the_error(loop, raised, error, message):
 
 
 def test_a_system_exit_of_a_task_ends_no_other_coroutine(loop: BackgroundEventLoop) -> None:
-    """SystemExit in a task that the user's code has created does not end the loop."""
-
     async def go_on() -> str:
         task = asyncio.ensure_future(_raise(SystemExit(3)))
         with pytest.raises(SystemExit):

@@ -87,6 +87,5 @@ def test_a_cut_off_of_thousands_of_digits_is_refused() -> None:
 
 @pytest.mark.parametrize("text", ["recall@0", "answer.f1@-1"])
 def test_a_cut_off_below_1_is_refused(text: str) -> None:
-    """A cut-off below 1 raises InputError, since ranks start at 1."""
     with pytest.raises(InputError, match="a ranking has at least rank 1"):
         Spec.parse(text)

@@ -236,7 +236,6 @@ def test_a_switch_reads_usual_words(word: str, *, expected: bool) -> None:
 
 
 def test_a_report_does_not_replace_the_baseline() -> None:
-    """A report with the baseline's path raises InputError, since it would overwrite the baseline."""
     with pytest.raises(InputError, match=r"--rageval-report and --rageval-baseline name the same file"):
         _resolve({"report": [str(ROOT / "rageval_baseline.json")]})
 
@@ -430,7 +429,6 @@ def test_an_update_may_be_forced(text: str, *, expected: bool | str) -> None:
 
 
 def test_an_update_takes_no_other_word() -> None:
-    """A misspelt value of --rageval-update-baseline raises InputError and does not count as true."""
     with pytest.raises(InputError, match="--rageval-update-baseline is 'fource': expected nothing, or force"):
         _resolve({"update_baseline": "fource"})
 
