@@ -26,13 +26,11 @@ def _frame(**columns: Any) -> pd.DataFrame:
 
 
 def _csv(frame: pd.DataFrame, folder: Path, **options: Any) -> EvalSet:
-    """Return the eval set of a frame that pandas wrote as CSV."""
     frame.to_csv(folder / "t.csv", index=False, **options)
     return load(folder / "t.csv")
 
 
 def _frame_of_texts(frame: pd.DataFrame, folder: Path, **options: Any) -> EvalSet:
-    """Return the eval set of a frame that pandas wrote as CSV, and read again without types."""
     frame.to_csv(folder / "t.csv", index=False, **options)
     evalset = load_records(pd.read_csv(folder / "t.csv", dtype=str, keep_default_na=False))
     assert evalset is not None

@@ -103,16 +103,12 @@ EXPECTED = (
 
 
 class Polars:
-    """The methods of a Polars data frame that are used."""
-
     def iter_rows(self, *, named: bool) -> Iterator[dict[str, Any]]:
         assert named
         return iter(ROWS)
 
 
 class Pandas:
-    """The methods of a pandas data frame that are used; missing numbers are NaN."""
-
     columns = ("id", "question", "answers", "price")
 
     def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
@@ -123,8 +119,6 @@ class Pandas:
 
 
 class HuggingFace:
-    """The methods of a Hugging Face `Dataset` that are used."""
-
     column_names = ("id", "question", "answers", "price")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -132,8 +126,6 @@ class HuggingFace:
 
 
 class Array:
-    """The methods of a NumPy array or scalar that are used."""
-
     def __init__(self, values: Any) -> None:
         self.values = values
 

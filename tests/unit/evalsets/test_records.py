@@ -238,8 +238,6 @@ WHOLE = Example(
 
 @dataclass(frozen=True)
 class _ExampleWithSource(Example):
-    """A user's subclass of Example with one more field."""
-
     origin: str = ""
 
 
