@@ -110,8 +110,6 @@ HOSTILE = "100% worse\r\n::error::x\n  ::stop-commands::y ##[group]z\x1b[2J\u202
 
 
 class Reporter:
-    """A stand-in for pytest's terminal reporter that writes lines."""
-
     def __init__(self) -> None:
         self.out = io.StringIO()
 

@@ -68,7 +68,6 @@ def collector() -> Iterator[Collector]:
 
 
 def questions(n: int) -> dict[str, Any]:
-    """Return a report with n questions, which has n question events and one score event."""
     return document(entry(*({"id": f"q{i}", "score": i / 10} for i in range(n))))
 
 

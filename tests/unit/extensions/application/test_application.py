@@ -192,8 +192,6 @@ def test_what_cannot_be_captured_is_an_error() -> None:
 
 
 class _Slotted:
-    """A store whose objects take no attributes."""
-
     __slots__ = ()
 
     def search(self, query: str) -> list[dict[str, str]]:

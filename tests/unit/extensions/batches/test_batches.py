@@ -64,7 +64,6 @@ class Runs:
         run: str = "r",
         **access: Any,
     ) -> Any:
-        """Run a function with a new gateway, as a new process would; return its result."""
         source = partial(BatchSource, collects=batch == "collect", errors=batch_errors) if batch else None
 
         async def main() -> Any:

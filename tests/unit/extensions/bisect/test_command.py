@@ -69,7 +69,6 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A repository whose first commit has a baseline, in which all 60 questions are found."""
     for name in ("project", "scratch"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
@@ -94,7 +93,6 @@ def run(repository: Repository, *arguments: str, folder: str = ".") -> tuple[int
 
 
 def bisect(repository: Repository, *arguments: str, folder: str = ".") -> tuple[int, str]:
-    """Run the command, which must leave nothing behind."""
     before = repository.left()
     found = run(repository, "pytest_rageval", "bisect", *arguments, folder=folder)
     assert repository.left() == before

@@ -56,10 +56,7 @@ def test_yes_and_no() -> None:
 
 
 def test_grades() -> None:
-    """Grades have the correlation with the annotators' mean.
-
-    Larger disagreements than one step are listed, largest first.
-    """
+    """Grades have the correlation with the annotators' mean."""
     result = calibration("graded", [[0.5, 1.0], 0.25, NO, YES], [0.75, 0.5, 0.5, NO])
     assert result.agreement == {"pearson": pearson([0.75, 0.25, 0, 1], [0.75, 0.5, 0.5, 0])}
     assert [disagreement.item.example.id for disagreement in result.disagreements] == ["q3", "q2"]
@@ -175,7 +172,6 @@ JUDGED = {
 
 
 def labelled_passages(people: Mapping[str, Sequence[tuple[float | None, ...]]]) -> Calibration:
-    """Return the calibration of passages that several annotators labelled, without verdicts of the judge."""
     passages = tuple(
         LabelledPassage(Example(f"{name}-{rank}", f"question {name}"), f"passage  {rank} of {name}", label)
         for name, labels in people.items()

@@ -25,7 +25,6 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def _labels(folder: Path, *, wrong: int) -> Path:
-    """Write labels of 20 answers, `wrong` of which people label as wrong; return the path."""
     path = folder / "labels.jsonl"
     records = [
         {"question": f"Question {n}?", "references": ["a"], "prediction": f"a{n}", "human": n >= wrong}

@@ -130,7 +130,6 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, records: list[Any], messag
 
 
 def many(count: int) -> list[dict[str, Any]]:
-    """Return valid labelled pairs."""
     return [PAIR | {"question": f"Why {n}?"} for n in range(count)]
 
 

@@ -96,7 +96,6 @@ def test_a_scale_of_1_to_5_is_one_of_0_to_1() -> None:
 
 @pytest.mark.parametrize(("human", "rest"), [([], [1.0, 0.0]), ([1.0], []), ([1.0], [1.0])])
 def test_too_few_scores_give_none(human: list[float], rest: list[float]) -> None:
-    """With no labels, or fewer than two unlabelled verdicts, the result is None."""
     assert prediction_powered_mean(human, human, rest) is None
 
 

@@ -6,7 +6,6 @@ from pytest_rageval.extensions.calibration.command import Flips, count_changed_v
 
 
 def outcomes(*values: float | None) -> list[Outcome]:
-    """Return the outcomes of the questions 0, 1, 2 and so on."""
     return [
         Outcome(Example(str(n), "?"), value, None if value is not None else "no")
         for n, value in enumerate(values)

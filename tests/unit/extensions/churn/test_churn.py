@@ -45,8 +45,6 @@ def test_chunks_of_one_document_are_told_apart() -> None:
 
 
 class Project:
-    """A project whose retriever returns what `found` has; its baseline is written with other rankings."""
-
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
         pytester.makeconftest(CONFTEST)
@@ -54,7 +52,6 @@ class Project:
         self.questions(30)
 
     def questions(self, n: int) -> None:
-        """Write an eval set of n questions."""
         lines = [json.dumps({"id": f"q{i}", "question": f"{i}?"}) for i in range(n)]
         self.pytester.path.joinpath("e.jsonl").write_text("\n".join(lines))
 

@@ -17,7 +17,6 @@ Prefer = Callable[..., Done]
 
 
 def report(passages: Sequence[Sequence[str]], nodeid: str = "test_a.py::test_a") -> dict[str, Any]:
-    """A report of one test, whose questions have these passages."""
     questions = [
         {
             "id": f"q{n}",
@@ -41,7 +40,6 @@ def report(passages: Sequence[Sequence[str]], nodeid: str = "test_a.py::test_a")
 
 
 def good_is_better(prompt: str) -> str:
-    """A judge that prefers the list with more passages that say "good"."""
     lists = prompt.partition("List 1:")[2].partition("Give your reasons")[0].split("List 2:")
     first, second = (part.count("good") for part in lists)
     return f"Counted. <rating>{1 if first > second else 2 if second > first else 0}</rating>"
@@ -51,7 +49,6 @@ def good_is_better(prompt: str) -> str:
 def prefer(
     llm: LLMServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Prefer:
-    """A function that compares two reports, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)

@@ -9,8 +9,6 @@ from pytest_rageval.extensions.embeddings.store import FILE
 
 
 class Counting:
-    """An encoder whose vectors are the text's length and a fixed number, and which records its calls."""
-
     def __init__(self, fingerprint: str = "one", number: float = 1.0) -> None:
         self.fingerprint = fingerprint
         self.number = number
@@ -111,8 +109,6 @@ def test_the_fingerprint_of_a_folder_is_that_of_its_files(tmp_path) -> None:
 
 
 class Apart(Counting):
-    """An encoder with separate vectors for questions and passages."""
-
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
         return [np.array([len(text), 2.0], np.float32) for text in texts]
 

@@ -10,8 +10,6 @@ from pytest_rageval.extensions.embeddings.encoder import SentenceEncoder, Vector
 
 
 class _Counting(SentenceEncoder):
-    """An encoder whose vectors are the text's length, and which records its calls."""
-
     def __init__(self, cache_bytes: int) -> None:
         super().__init__(cache_bytes=cache_bytes)
         self.asked: list[list[str]] = []
@@ -20,7 +18,6 @@ class _Counting(SentenceEncoder):
         return self
 
     def encode(self, texts: list[str], **_: object) -> list[Vectors]:
-        """Encode in place of the model."""
         self.asked.append(texts)
         return [np.array([len(text)], np.float32) for text in texts]
 
@@ -51,8 +48,6 @@ def test_one_encoder_a_model() -> None:
 
 
 class _Model:
-    """A stand-in for a sentence-transformers model: a text's vector is the length of prompt and text."""
-
     def encode_query(self, texts: list[str], *, prompt: str | None, **_: Any) -> list[list[float]]:
         return self.encode([("its own: " if prompt is None else prompt) + text for text in texts])
 

@@ -34,7 +34,6 @@ def read(path: Path) -> list[Any]:
 
 @pytest.fixture
 def anchor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Anchor:
-    """Return a function that runs `rageval evalset anchor` on records, in the temporary folder."""
     monkeypatch.chdir(tmp_path)
     lines(tmp_path / "c.jsonl", CORPUS)
 

@@ -51,7 +51,6 @@ def record(n: int) -> dict[str, Any]:
 
 @pytest.fixture
 def pool(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Pool:
-    """Return a function that runs the command on the report of a run of two retrievers."""
     records = (json.dumps(record(n)) for n in range(12))
     Path("e.jsonl").write_text("\n".join(records), encoding="utf-8")
     pytester.makeconftest(CONFTEST)

@@ -34,7 +34,6 @@ def stepped(query: str, k: int) -> Retrieval:
 
 
 def lazily(query: str, k: int) -> Iterator[str]:
-    """Return a generator, which cannot be pickled."""
     return (f"{query} {n}" for n in range(k))
 
 
@@ -60,7 +59,6 @@ def faulty(query: str, k: int) -> Any:
 
 
 async def asynchronous(query: str, k: int) -> list[str]:
-    """Return documents from an async function, which an executor cannot run."""
     return [query] * k
 
 

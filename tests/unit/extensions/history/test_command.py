@@ -14,7 +14,6 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def history(tmp_path: Path) -> str:
-    """Write a history of three unsorted runs: one score drops, and one score is only in the first run."""
     path = tmp_path / "history.jsonl"
     append_run(path, line(2, {"recall@3": score(0.5, "fail", baseline=0.9)}, stopped=True))
     append_run(path, line(0, {"recall@3": score(0.9), "mrr": score(0.7, None)}))

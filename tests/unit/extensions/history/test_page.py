@@ -14,8 +14,6 @@ VOID = {"meta", "br"}
 
 
 class Page(HTMLParser):
-    """The parsed page: its elements with attributes and texts; every element must be closed in order."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
@@ -189,6 +187,5 @@ def test_any_number_of_runs_is_a_page(count: int) -> None:
 
 
 def test_stopped_runs_are_counted() -> None:
-    """Stopped runs are counted on the page, because they may lack tests."""
     assert "1 of these runs ended early" in trend_page([run(0), run(1, stopped=True)])
     assert "ended early" not in trend_page([run(0)])

@@ -205,7 +205,6 @@ REPORT = {
 
 @pytest.fixture
 def page(tmp_path, monkeypatch, capsys):
-    """Return a function that prints the page of reports, or the message if it is refused."""
     monkeypatch.chdir(tmp_path)
 
     def page(*reports: dict[str, Any], arguments: tuple[str, ...] = ()) -> str:

@@ -36,7 +36,6 @@ def _request(question: str, examples: str = EXAMPLES) -> Request:
 
 
 def _asked(requests: list[Request], contexts: int) -> list[list[dict[str, object]]]:
-    """Send requests to several contexts; return the requests that each context received."""
     with ExitStack() as stack:
         slow = Answer(body=completion("fine"), delay_s=0.02)
         servers = [stack.enter_context(ScriptedServer(slow)) for _ in range(contexts)]

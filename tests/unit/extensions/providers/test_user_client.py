@@ -31,7 +31,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(server: UserServer, text: str = "Why?", **parameters: Any) -> Request:
-    """Return a request to a model of the client."""
     return Request(server.base_url, "m", ({"role": "user", "content": text},), PARAMETERS | parameters)
 
 
@@ -56,8 +55,6 @@ def ask(tmp_path: Path) -> Callable[..., Any]:
 
 
 class Stub:
-    """A client that returns or raises the items of a list in order, and repeats the last one."""
-
     def __init__(self, *said: Any) -> None:
         self.said = list(said) or [completion()]
         self.calls: list[dict[str, Any]] = []
@@ -71,8 +68,6 @@ class Stub:
 
 
 class Dumped:
-    """A stand-in for a pydantic model."""
-
     def __init__(self, record: Any) -> None:
         self.record = record
 
@@ -81,7 +76,6 @@ class Dumped:
 
 
 def plain(value: Any) -> Any:
-    """Return a completion as objects with attributes."""
     if isinstance(value, dict):
         return SimpleNamespace(**{name: plain(part) for name, part in value.items()})
     return [plain(part) for part in value] if isinstance(value, list) else value
@@ -161,8 +155,6 @@ def test_no_more_are_in_flight_than_allowed(ask: Any) -> None:
 
 
 class Status(Exception):  # noqa: N818 - short
-    """An exception with a status, as in the libraries of OpenAI, Anthropic or Mistral."""
-
     def __init__(self, status_code: int, message: str = "scripted", headers: Any = None) -> None:
         super().__init__(message)
         self.status_code = status_code
@@ -170,16 +162,12 @@ class Status(Exception):  # noqa: N818 - short
 
 
 class ClientError(Exception):
-    """An exception with a status, as in the library of AWS."""
-
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"An error occurred (ValidationException) when calling Converse: {message}")
         self.response = {"ResponseMetadata": {"HTTPStatusCode": status}}
 
 
 class RateLimitError(Exception):
-    """An exception of a library that has no status."""
-
     retry_after = "0.01"
 
 
@@ -192,7 +180,6 @@ class APIConnectionError(Exception):
 
 
 def wrapped(cause: Exception) -> Exception:
-    """Return an exception that wraps another one, as any-llm does."""
     outer = RuntimeError("it failed")
     outer.original_exception = cause
     return outer

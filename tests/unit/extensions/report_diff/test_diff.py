@@ -219,7 +219,6 @@ def seen(
 
 
 def runs(tmp_path: Path) -> tuple[str, str]:
-    """Write two reports with texts: one question lost, one gained, one unchanged, and one only in each report."""
     before = seen(
         "answer.em@2",
         {"q1": 1.0, "q2": 0.0, "q3": 1.0, "old": 1.0},
