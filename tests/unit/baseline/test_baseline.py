@@ -128,7 +128,6 @@ def test_a_changed_question_is_a_changed_line(path: Path) -> None:
 
 
 def _ranked_entry(labels: Mapping[str, list[str]], values: Mapping[str, float]) -> dict[str, Any]:
-    """Return an entry of one question, with the ranking and the value of each score."""
     scores = {
         spec: (Score(spec, [ranked("q1", values[spec], found)]), FINGERPRINT)
         for spec, found in labels.items()

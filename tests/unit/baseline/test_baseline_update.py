@@ -107,7 +107,6 @@ def test_an_unfinished_test_keeps_its_entry_if_it_did_not_reach_a_score(unfinish
 def _judged(
     values: Values, ranking: str = "kb-1", fingerprint: str = "judge 1", repeats: int = 1
 ) -> BaselineEntry:
-    """The entry of a run of a score that models take part in."""
     outcomes = [
         Outcome(example(name), value, evidence=Evidence(Ranking("q", (Document("a text", ranking),))))
         for name, value in values.items()
@@ -119,7 +118,6 @@ def _judged(
 
 
 def _updates(*entries: BaselineEntry) -> list[BaselineUpdate]:
-    """The updates of a baseline by one run after the other."""
     updates, before = [], {}
     for entry in entries:
         updates.append(compute_update(before, {"t": entry}, unfinished=(), failed={}, complete=True))

@@ -57,17 +57,14 @@ def before_of(values: Values, *, fingerprint: Mapping[str, Any] | None = None) -
 
 
 def plain(entry: Any) -> Any:
-    """Return an entry of a baseline as dicts, which JSON can write and tests can change."""
     return {key: plain(value) for key, value in entry.items()} if isinstance(entry, Mapping) else entry
 
 
 def comparison_of(before: Values, now: Values) -> Comparison:
-    """Return the comparison of a score with the values `now` against a baseline with the values `before`."""
     return compare(score_of(now), {}, before_of(before))
 
 
 def numbered(ones: int, zeros: int) -> dict[str, float | None]:
-    """Return values of `ones` examples that score 1, followed by `zeros` examples that score 0."""
     return {f"q{n}": float(n < ones) for n in range(ones + zeros)}
 
 
@@ -95,7 +92,6 @@ def drop_test(
 
 
 def verdict_on(score: Score, threshold: Threshold, *args: Any, **words: Any) -> Verdict:
-    """Return the verdict on a score; further arguments are those of `Measured`."""
     return decided.verdict_on(Measured(score, *args, **words), threshold)
 
 

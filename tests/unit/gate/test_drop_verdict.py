@@ -90,7 +90,6 @@ def test_a_gain_passes_and_an_allowed_drop_even_if_it_is_significant() -> None:
 
 
 def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
-    """The drop is shown with as many digits as it takes to differ from the bound, 0.0204 rather than 0.020."""
     now = dict.fromkeys(ALL, 1.0 - 0.0204)
     verdict = _verdict(ALL, now, max_drop=0.02)
     assert verdict.status == "fail"
@@ -100,7 +99,6 @@ def test_a_drop_larger_than_allowed_has_enough_digits_to_show_it() -> None:
 
 
 def test_what_chance_does_has_enough_digits_to_differ_from_the_level() -> None:
-    """A p-value just above its level is not printed as equal to it."""
     p_value = _test(ALL, numbered(14, 6), max_drop=0.02).p_value
     reason = _verdict(ALL, numbered(14, 6), max_drop=0.02, alpha=p_value * 0.999).reason
     often, limit = re.search(
@@ -495,7 +493,6 @@ def test_the_scale_is_at_least_as_wide_as_the_scores() -> None:
 
 
 def test_a_failure_is_reported_only_once() -> None:
-    """A verdict that fails does not also warn about drops that would not be seen."""
     now = numbered(14, 6) | {"new": 1.0}
     verdict = _verdict(ALL, now, max_drop=0.02)
     assert (verdict.status, verdict.warnings) == ("fail", ())
@@ -516,7 +513,6 @@ def test_what_the_retriever_failed_at_is_a_drop() -> None:
 
 
 def _repeats(values: Values, flips: Mapping[int, Values], *, runs: int = 5, before_runs: int = 5) -> Verdict:
-    """The verdict on repeats of these values, some of which differ, against a baseline of all right answers."""
     outcomes = [score_of({**values, **flips.get(run, {})}).outcomes for run in range(runs)]
     score = Score("recall@5", outcomes[0], repeats=outcomes[1:])
     before = replace(before_of(numbered(60, 0)), runs=before_runs)

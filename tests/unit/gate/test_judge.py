@@ -374,7 +374,6 @@ def test_an_update_says_that_the_next_run_could_not_fail() -> None:
 
 
 def _passes(scale: tuple[float, float], max_drop: float) -> bool:
-    """Whether 149 unchanged grades exclude a drop of max_drop."""
     examples = [Example(str(n), f"question {n}") for n in range(149)]
     questions = {example.id: example.digest for example in examples}
     before = BaselineScore(questions, {}, {example.id: {"score": 4.0} for example in examples})
@@ -477,7 +476,6 @@ def test_a_minimum_may_be_compared_with_the_interval(minimum: float, status: str
 
 
 def _sourced(sources: int, n: int = 60) -> tuple[Score, BaselineLookup]:
-    """Sixty questions about some files; those about the first three lose their passage."""
     examples = [
         Example(f"q{i}", f"q{i}", gold=(Gold(f"d{i}", source=f"{i % sources}.md"),)) for i in range(n)
     ]

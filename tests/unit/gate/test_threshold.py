@@ -171,7 +171,6 @@ def test_a_keyword_that_the_score_does_not_take_is_ignored() -> None:
 
 
 def test_by_without_a_bound_is_an_error_where_a_score_is_asked_for() -> None:
-    """`by` without a bound would have no effect in `rageval.score` and raises InputError."""
     with pytest.raises(InputError, match=r"rageval.score\('recall@5'\) has no bound"):
         Threshold.parse(("recall@5",), {"by": "topic"}, optional=True)
 

@@ -56,7 +56,6 @@ def test_the_first_three_reasons_are_listed() -> None:
 
 
 def test_the_reason_shows_the_side_of_the_bound() -> None:
-    """A small value is shown with enough digits to differ from its bound, 0.0002 rather than 0.000."""
     verdict = verdict_on(
         Score("retrieval.cost", _score(0.0002).outcomes), threshold_of("retrieval.cost", max=0.0001)
     )
@@ -64,7 +63,6 @@ def test_the_reason_shows_the_side_of_the_bound() -> None:
 
 
 def _lacking(cause: Cause, n: int = 5) -> Score:
-    """A score of 95 examples, 89 of which score 1, and of `n` more examples without a score."""
     return score_of(numbered(89, 6) | {f"q{95 + number}": None for number in range(n)}, cause=cause)
 
 

@@ -49,7 +49,6 @@ def _judged(  # noqa: PLR0913 - what a verdict depends on
 
 
 def _suite() -> str:
-    """The line of fifty tests, all of which lose a little."""
     contributions = {}
     for n in range(50):
         values = {f"t{n}-{name}": value for name, value in numbered(30, 0).items()}
@@ -73,7 +72,6 @@ def _suite() -> str:
 
 
 def _repeated() -> str:
-    """One question that five repeats got right, and now five get wrong."""
     names = numbered(60, 0)
     runs = [score_of(names | {"q17": 0.0}).outcomes] * 5
     score = Score("recall@3", runs[0], repeats=runs[1:])
