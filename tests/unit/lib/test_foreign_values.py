@@ -25,8 +25,6 @@ NAType = type("NAType", (), {})
 
 
 class Colour(str, Enum):  # noqa: UP042 - `str` of its members is not their value
-    """An enumeration whose members are texts."""
-
     RED = "red"
 
 

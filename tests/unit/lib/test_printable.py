@@ -18,12 +18,10 @@ HOSTILE = st.lists(st.sampled_from(PARTS), max_size=30).map("".join)
 
 
 def _seen(line: str) -> str:
-    """Return the line without zero-width characters, which .NET ignores in comparisons."""
     return "".join(character for character in line if unicodedata.category(character) not in {"Cf", "Mn"})
 
 
 def _is_command(text: str) -> bool:
-    """Whether GitHub's or Azure's runner would find a command in a line of the text."""
     seen = map(_seen, re.split("[\r\n]", text))
     return any(line.lstrip().startswith("::") or re.search(r"##\w*\[", line) for line in seen)
 

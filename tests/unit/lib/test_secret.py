@@ -13,8 +13,6 @@ KEY = "sk-planted/key+1"
 
 @dataclass(frozen=True)
 class Holder:
-    """A dataclass that holds a secret, as the settings do."""
-
     key: Secret | None = None
 
 
@@ -35,7 +33,6 @@ class Holder:
     ],
 )
 def test_it_is_shown_as_stars(shown: str) -> None:
-    """A secret is shown as stars in every kind of formatting, and within an object that holds it."""
     assert "planted" not in shown
     assert "***" in shown or shown == "{}"
 

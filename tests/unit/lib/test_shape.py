@@ -23,8 +23,6 @@ class Inner(TypedDict):
 
 
 class Outer(TypedDict, total=False):
-    """A document that contains itself."""
-
     share: Share
     pair: Annotated[list[float], Length(2)]
     inner: list[Inner]

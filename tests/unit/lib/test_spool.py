@@ -34,8 +34,6 @@ def test_records_come_back_as_they_were(records: list[Any], at_once: int) -> Non
 
 
 class Text(str):
-    """A subclass of str."""
-
     __slots__ = ()
 
 
