@@ -11,15 +11,6 @@ from tests.llm_server import LLMServer
 
 @dataclass
 class Answer:
-    """An HTTP response.
-
-    Attributes:
-        status: the HTTP status.
-        body: a value that is encoded as JSON, or bytes that are sent unchanged.
-        headers: headers in addition to content type and content length; they may replace these.
-        delay_s: the delay before the response, in seconds.
-    """
-
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)

@@ -27,14 +27,12 @@ def _echo(body: dict[str, Any]) -> str:
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    """Yield a server whose reply is "to " and the text of the last message."""
     with ScriptedServer(_echo) as started:
         yield started
 
 
 @pytest.fixture
 def make(server: ScriptedServer, tmp_path: Path) -> Iterator[Callable[..., LLM]]:
-    """Yield a function that makes models, each of a new session; all share one cache folder."""
     opened: list[LLM] = []
 
     def default() -> tuple[Server, str]:

@@ -49,8 +49,6 @@ asyncio.run(die())
 
 
 class Spent(NamedTuple):
-    """The totals of a run in the table `spending`."""
-
     calls: int = 0
     cost: float = 0.0
     open_calls: int = 0
@@ -59,8 +57,6 @@ class Spent(NamedTuple):
 
 @dataclass
 class Ledger:
-    """A ledger in a database, without a thread for the store."""
-
     database: Database
     active: Callable[[], bool] = lambda: True
 
@@ -127,7 +123,6 @@ async def _buy(
 
 
 async def _wait_a_little() -> None:
-    """Let every waiting reservation be tried again a few times."""
     for _ in range(20):
         await asyncio.sleep(0)
 

@@ -30,7 +30,6 @@ Caches = Callable[..., Cache]
 
 @pytest.fixture
 def caches(tmp_path: Path) -> Iterator[Caches]:
-    """Yield a function that makes caches on one folder, as the processes of a run do; they are closed at the end."""
     made: list[Cache] = []
 
     def make(cassette: Path | None = None, **options: Any) -> Cache:
@@ -61,7 +60,6 @@ def _look_up(cache: Cache, keys: Sequence[str]) -> dict[str, Reply]:
 
 
 def _statements(cache: Cache, run: Callable[[], object]) -> list[str]:
-    """Return the SQL keywords of the statements that the cache executes while a function runs."""
     executed: list[str] = []
     connection = cache.store.database._connection
     connection.set_trace_callback(executed.append)

@@ -27,8 +27,6 @@ from tests.unit.models.scripted import until
 
 
 class World:
-    """Functions that use one cache folder, in any number of sessions."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.calls: list[Any] = []
@@ -59,7 +57,6 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """Yield functions with a new cache folder."""
     made = World(tmp_path / "cache")
     yield made
     made.close()
@@ -302,16 +299,12 @@ def test_two_functions_of_one_name_and_version_are_refused(world: World) -> None
 
 @dataclass
 class Query:
-    """A dataclass for arguments."""
-
     text: str
     tags: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Command:
-    """A dataclass with the same fields as `Query`."""
-
     text: str
     tags: dict[str, Any] = field(default_factory=dict)
 

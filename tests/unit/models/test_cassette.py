@@ -32,7 +32,6 @@ def _read(file: Path) -> dict[str, tuple[Reply, Any]]:
 
 @pytest.fixture(params=["replies.jsonl", "replies.jsonl.gz"])
 def file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Return the path of a cassette: plain, and compressed."""
     return tmp_path / "evals" / request.param
 
 
@@ -145,7 +144,6 @@ def test_the_first_of_two_replies_under_one_key_counts(plain: Path) -> None:
 
 @pytest.fixture
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Return a function that runs git in a new repository, without the developer's settings."""
     tool = shutil.which("git")
     if tool is None:
         pytest.skip("there is no git here")

@@ -47,8 +47,6 @@ Through = Callable[..., Gateway]
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Callable[..., Gateway]:
-    """Return a function that makes gateways on one cache folder."""
-
     def make(**options: Any) -> Gateway:
         return Gateway(
             GatewaySettings(options.pop("cache_dir", tmp_path / "cache"), **{"policy": POLICY, **options})
@@ -91,8 +89,6 @@ def _echo(body: dict[str, Any]) -> str:
 
 
 class _TracedRun:
-    """Requests replies from a gateway, and records the SQL statements that its cache executes."""
-
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.statements: list[str] = []
@@ -683,7 +679,6 @@ HERE, THERE = "http://here.test/v1", "http://there.test/v1"
 
 
 def _tape(folder: Path, **said: str) -> Path:
-    """Make a cassette with a reply to the same request at each of these addresses."""
     requests = {name: _request("x", base_url=f"http://{name}.test/v1") for name in said}
     entries = [
         Entry(requests[name].key, Reply(text), request_summary(requests[name])) for name, text in said.items()

@@ -204,8 +204,6 @@ def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLo
 
 
 class _Sync:
-    """A minimal generator object."""
-
     def generate(self, question: str, passages: Sequence[Document]) -> str:
         return f" {question} {len(passages)}\n"
 

@@ -59,8 +59,6 @@ def test_the_key_is_what_the_command_prints(command) -> None:
 
 
 class Checking(ScriptedServer):
-    """A server that accepts one key and refuses all others."""
-
     accepted = "planted-key-2"
 
     async def _reply(self, body: dict) -> bytes:

@@ -168,10 +168,7 @@ def test_an_incomplete_answer_is_not_cached(path: str, answer: Any) -> None:
 
 
 def test_an_answer_too_long_for_a_cassette_is_an_error() -> None:
-    """An answer that is too long for a cassette, and so for a replay, raises TooLarge.
-
-    In base64, a thousand embeddings are 8 MB.
-    """
+    """An answer that is too long for a cassette, and so for a replay, raises TooLarge."""
     assert proxied_reply(EMBEDDINGS, {"data": ["x" * (9 * 2**20)]})
     for text in ("x" * (15 * 2**20), '"' * (5 * 2**20)):
         with pytest.raises(TooLarge, match="fewer texts to embed"):

@@ -28,7 +28,6 @@ Refuse = Callable[[float], RetryableError | None]
 
 
 def busy(wait_s: float | None = None, *, exhausted: bool = False) -> RetryableError:
-    """Return a refusal for load."""
     return RetryableError("the server answered 429: busy", "throttled", wait_s, exhausted)
 
 
@@ -104,7 +103,6 @@ def every_tenth(wait_s: float | None) -> Refuse:
 
 
 def at_random(wait_s: float | None) -> Refuse:
-    """Return a function that refuses each request with a probability of 10%."""
     return lambda _: busy(wait_s) if random.random() < 0.1 else None
 
 

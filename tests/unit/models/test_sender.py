@@ -54,8 +54,6 @@ def _sender(url: str, *, timeout_s: float = 30.0, retries: int = 2, **limits: An
 
 
 def _send(server: ScriptedServer, *requests: Request, **options: Any) -> Any:
-    """Send requests at once; return their replies, or the reply itself if there is only one request."""
-
     async def main() -> Any:
         sender = _sender(server.url, **options)
 

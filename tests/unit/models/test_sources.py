@@ -28,7 +28,6 @@ OTHER = replace(RECORDED, parts={"question": "Who?", "passage 1": "Ann.", "promp
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[Cache]:
-    """Yield a cache with two replies in the cassette and one in the folder."""
     file = tmp_path / "replies.jsonl"
     write_cassette(
         file, [Entry("a", Reply("x"), request_summary(RECORDED)), Entry("b", Reply("without outline"))]

@@ -35,7 +35,6 @@ def _ask(gateway: Gateway, *server_requests: tuple[RemoteServer, Request]) -> li
 
 @pytest.fixture
 def gateway(tmp_path: Path):
-    """Return a function that makes gateways on one cache folder, with a price for every model `m`."""
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 1000\noutput = 1000\n", encoding="utf-8")
 

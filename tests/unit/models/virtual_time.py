@@ -13,7 +13,6 @@ class Clock:
         self.now = 1000.0
 
     def monotonic(self) -> float:
-        """Return the simulated time in seconds; each call returns a later time, as with a real clock."""
         self.now += 1e-6
         return self.now
 

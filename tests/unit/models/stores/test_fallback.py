@@ -16,8 +16,6 @@ from pytest_rageval.models.stores.sqlite import SqliteStore
 
 
 class Server(SqliteStore):
-    """A store that does not answer while `away` is true."""
-
     away = False
 
     def __getattribute__(self, name: str) -> Any:
@@ -45,7 +43,6 @@ Make = Callable[..., tuple[FallbackStore, Server]]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Yield a function that makes machines, each with its own folder; `remarks` has the remarks of all machines."""
     monkeypatch.setattr(fallback, "RETRY_INTERVAL_S", 0.0)
     made: list[FallbackStore] = []
 

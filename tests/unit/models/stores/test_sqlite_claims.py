@@ -17,7 +17,6 @@ Open = Callable[..., Database]
 
 @pytest.fixture
 def owner(databases: Open):
-    """Yield a function that makes owners of claims, each with its own connection; they are closed at the end."""
     owners: list[Claims] = []
 
     def make() -> Claims:
@@ -38,7 +37,6 @@ def _claim(owner: Claims, *keys: str) -> set[str]:
 
 
 def _soon(condition: Callable[[], bool]) -> bool:
-    """Return whether a condition becomes true within 60 seconds, which only limits the wait of a failing test."""
     until = time.monotonic() + 60
     while not condition():
         if time.monotonic() > until:
@@ -48,14 +46,12 @@ def _soon(condition: Callable[[], bool]) -> bool:
 
 
 def _mark(owner: Claims, key: str) -> float:
-    """Return the last heartbeat that the owner of a claim wrote."""
     ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
     return mark
 
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renew claims every 0.02 s."""
     monkeypatch.setattr(interface, "RENEWAL_S", 0.02)
 
 

@@ -40,8 +40,6 @@ def _planted(folder: Path, sql: str, *values: object) -> None:
 
 
 class _Bomb:
-    """An object that creates a file when it is unpickled."""
-
     def __init__(self, file: Path) -> None:
         self.file = file
 
