@@ -47,7 +47,6 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """Return a repository that is independent of the one in which the tests run."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     return Repository(tmp_path)
@@ -136,7 +135,6 @@ def test_without_git_the_variables_of_ci_count(tmp_path: Path, monkeypatch: pyte
 
 
 def test_only_an_address_of_the_web_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CI variable that is not an http(s) URL is left out."""
     monkeypatch.setenv("PATH", "")
     assert run_entry(tmp_path, tmp_path / "none.json", {"BUILD_URL": "javascript:alert(1)"}) == {}
 
