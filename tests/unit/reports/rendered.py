@@ -14,18 +14,6 @@ CODE = frozenset({"code", "pre"})
 
 @dataclass
 class Rendered(HTMLParser):
-    """The contents of a rendered page.
-
-    Attributes:
-        tags: the names of all elements, in order.
-        attributes: the attributes of all elements.
-        unclosed: the names of elements that are not closed, or not closed in the right order.
-        text: the text outside code, in which GitHub creates mentions and links to issues.
-        code: the text of each code element.
-        tables: the rows of each table with their cells, the header first.
-        outside: the text outside folded blocks, including code.
-    """
-
     tags: list[str] = field(default_factory=list)
     attributes: list[tuple[str, str | None]] = field(default_factory=list)
     unclosed: list[str] = field(default_factory=list)

@@ -30,7 +30,6 @@ DEVIL = (
 
 
 def _ruled(values: list[float], then: float | None, text: str = "Why?", **bounds: Any) -> dict[str, Any]:
-    """Return the entry of a score whose questions all had the score `then` in the baseline."""
     ranking = Ranking("q", (Document("alpha", "kb-1"),))
     outcomes = [
         Outcome(Example(f"q{n}", text, gold=(Gold("kb-9"),)), value, evidence=Evidence(ranking, text))
@@ -80,18 +79,15 @@ def _question(name: str = "q1", **more: Any) -> dict[str, Any]:
 
 
 def _lost(*questions: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return the entry of a score that failed because of these questions."""
     listed = {"why": "worse", "of": 9, "better": 0, "lost_by": {}, "listed": list(questions)}
     return _ruled([0.0] * 12, 1.0, max_drop=0.02) | {"questions": listed} | more
 
 
 def _failing(*questions: dict[str, Any], **more: Any) -> str:
-    """Return a report with a test that failed because of these questions."""
     return _report(_test("test_bad", _lost(*questions), outcome="failed", message="-", **more))
 
 
 def _rows(page: Rendered, table: int = 0) -> list[list[str]]:
-    """Return the cells of a table without its header, with non-breaking characters replaced by plain ones."""
     plain = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{NON-BREAKING HYPHEN}": "-"})
     return [[cell.translate(plain) for cell in row] for row in page.tables[table][1:]]
 
@@ -363,7 +359,6 @@ def test_thresholds_that_failed_are_first() -> None:
 
 
 def _devil() -> dict[str, Any]:
-    """Return a document with markup planted in each text that is not the package's own."""
     question = _question(
         DEVIL,
         question=DEVIL,

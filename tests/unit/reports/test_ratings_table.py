@@ -17,7 +17,6 @@ def _test(nodeid: str, *scores: dict[str, Any], digest: str = "0") -> dict[str, 
 
 
 def _entry(results: str, spec: str = "arena.win@5") -> dict[str, Any]:
-    """Return a score's entry, given a letter per example: won, tied, lost, or unscored."""
     return {
         "spec": spec,
         "where": {},

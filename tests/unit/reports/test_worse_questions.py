@@ -27,7 +27,6 @@ def _outcome(name: str, value: float, *labels: str, answer: str | None = None, *
 
 
 def _before(*outcomes: Outcome, scores: Sequence[float] = (), **kept: Any) -> BaselineScore:
-    """Return a baseline in which these questions had these scores, or 1, with these other stored values."""
     examples = [outcome.example for outcome in outcomes]
     scored = zip(examples, scores or [1.0] * len(examples), strict=True)
     return BaselineScore(

@@ -37,7 +37,6 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element and check its attributes."""
         self.tags.append((tag, sorted(name for name, _ in attrs)))
         for name, value in attrs:
             assert not name.startswith("on"), (tag, name)
@@ -50,7 +49,6 @@ class Page(HTMLParser):
             self._attributes.append(dict(attrs))
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the innermost element and add its text to the enclosing element."""
         opened, texts = self.open.pop()
         assert opened == tag
         text = "".join(texts)
@@ -59,13 +57,11 @@ class Page(HTMLParser):
             self.open[-1][1].append(text if tag == "em" else f" {text} ")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open and close an element, as in SVG."""
         self.handle_starttag(tag, attrs)
         if tag not in VOID:
             self.handle_endtag(tag)
 
     def handle_data(self, data: str) -> None:
-        """Add text to the innermost element."""
         if self.open:
             self.open[-1][1].append(data)
 
@@ -203,10 +199,7 @@ def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
 
 
 def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> None:
-    """A question has its passages, with gold ones marked, and its answers now and before.
-
-    Words that the answer took from a passage are marked.
-    """
+    """A question has its passages, with gold ones marked, and its answers now and before."""
     written = html_report(whole_document())
     page = Page(
         written[written.index('<details class="q lost"') : written.index('<details class="q unscored"')]
@@ -325,10 +318,7 @@ def test_systems_ratings_and_disagreements_with_people_are_tables() -> None:
 
 
 def test_without_script_everything_is_there_but_the_filters() -> None:
-    """Without JavaScript, everything but the filters is visible; prompt templates are stored once.
-
-    The script shows the filters and fills the templates.
-    """
+    """Without JavaScript, everything but the filters is visible; prompt templates are stored once."""
     written = html_report(whole_document())
     assert '<form class="filters" id="filters" hidden>' in written
     page = Page(written)
