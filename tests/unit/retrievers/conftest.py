@@ -14,7 +14,6 @@ from tests.llm_server import LLMServer
 
 @pytest.fixture
 def ask(llm: LLMServer, tmp_path) -> Iterator[Callable[..., LLM]]:
-    """Yield a function that creates an `LLM` of a new run; all runs have the same cache folder."""
     opened: list[LLM] = []
 
     def make(mode: str = "live") -> LLM:

@@ -37,21 +37,16 @@ class _Method:
 
 @dataclass(frozen=True)
 class _DocumentWithAddress(Document):
-    """A user's subclass of Document with one more field."""
-
     url: str = ""
 
 
 class _Frame:
-    """The methods of a pandas data frame that are used."""
-
     columns = ("id", "text")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
 
     def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
-        """Return the rows."""
         assert (index, name) == (False, None)
         return iter([(1.0, "a"), (float("nan"), "b")])
 

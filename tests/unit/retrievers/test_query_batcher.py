@@ -20,8 +20,6 @@ INLINE = pytest.mark.parametrize("inline", [True, False], ids=["without a loop",
 
 
 class _Many:
-    """A retriever that records its batches, its single calls and its threads."""
-
     def __init__(self, broken: Sequence[str] = ()) -> None:
         self.batches: list[tuple[list[str], int]] = []
         self.alone: list[str] = []
@@ -50,7 +48,6 @@ def _asked(
     *,
     inline: bool,
 ) -> list[Any]:
-    """Return the texts of each ranking, or the exception."""
     retriever.expect(
         [Example("", question) if isinstance(question, str) else question for question in questions], k
     )

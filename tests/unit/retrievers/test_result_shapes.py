@@ -57,15 +57,11 @@ class _AsyncModel:
 
 
 class _Results(NamedTuple):
-    """The result of bm25s."""
-
     documents: Any
     scores: Any
 
 
 class _Table:
-    """The methods of an Arrow table that are used."""
-
     column_names = ("id", "text")
 
     def to_pylist(self) -> list[dict[str, Any]]:
@@ -73,8 +69,6 @@ class _Table:
 
 
 class _Cursor:
-    """The methods of a database cursor that are used."""
-
     description = (("id", None), ("text", None))
 
     def __init__(self, rows: list[Any]) -> None:

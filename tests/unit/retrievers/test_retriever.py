@@ -28,8 +28,6 @@ async def _async(query: str, k: int) -> list[object]:
 
 
 class _Callable:
-    """A retriever that is an object."""
-
     def __call__(self, query: str, k: int) -> list[object]:
         return _sync(query, k)
 
@@ -133,8 +131,6 @@ async def _agen(query: str, k: int) -> AsyncIterator[str]:
 
 
 class _AsyncGenerating:
-    """A retriever whose call is an async generator."""
-
     async def __call__(self, query: str, k: int) -> AsyncIterator[str]:
         async for text in _agen(query, k):
             yield text

@@ -33,8 +33,6 @@ class _Search:
 
 
 def _all(loop: BackgroundEventLoop, retriever: Retriever, queries: list[str], *again: str) -> list[Any]:
-    """Return the results of concurrent queries, and then of further queries in the same run."""
-
     async def gathered(queries: Iterable[str]) -> list[Any]:
         return await asyncio.gather(
             *(retriever.retrieve(query, 1) for query in queries), return_exceptions=True
