@@ -15,8 +15,6 @@ NODEID = "test_it.py::test_gate"
 
 @dataclass(frozen=True)
 class Mark:
-    """A marker: its name and its arguments."""
-
     name: str
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -37,7 +35,6 @@ def marked(
 
 
 def evalset_of(n: int, **fields: Any) -> EvalSet:
-    """Return an eval set of n questions with one gold document each; the topic alternates between "even" and "odd"."""
     return EvalSet(
         "evals",
         tuple(
@@ -57,8 +54,6 @@ EVALS = Mark("rageval_evalset", (evalset_of(20),))
 
 
 def retriever(*lost: int) -> Callable[[str, int], list[dict[str, str]]]:
-    """Return a retriever that finds the gold document of every question except those with these numbers."""
-
     def retrieve(query: str, _k: int) -> list[dict[str, str]]:
         number = int(query.split()[1])
         return [{"id": "other" if number in lost else f"d{number}", "text": "text"}]
@@ -71,19 +66,15 @@ def threshold(spec: str = "recall@1", **words: Any) -> Mark:
 
 
 def components(*lost: int) -> Components:
-    """Return a retriever that misses some questions, with a user-defined generator and judge."""
     return Components(retriever(*lost), _generate, Judge())
 
 
 def evaluated(session: Session, root: Path, *marks: Mark, lost: Sequence[int] = (), **words: Any) -> TestRun:
-    """Return a test of 20 questions with these marks, whose retriever misses the questions `lost`."""
     words.setdefault("sharing_alpha", [NODEID for mark in marks if "max_drop" in mark.kwargs])
     return TestRun(session, components(*lost), marked(root, [EVALS, *marks]), **words)
 
 
 class Judge:
-    """A judge that accepts every answer."""
-
     def compare(self, _question: str, _references: object, _prediction: str) -> bool:
         return True
 

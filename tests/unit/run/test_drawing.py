@@ -32,7 +32,6 @@ def llm() -> Iterator[LLMServer]:
 
 @pytest.fixture
 def score(llm: LLMServer, tmp_path: Path) -> Iterator[Run]:
-    """Return a function that scores the eval set and returns the score and the temperatures of all answer requests."""
     sessions = []
 
     def run(spec: str, words: dict[str, Any] | None = None, **settings: Any) -> tuple[Any, list[float]]:

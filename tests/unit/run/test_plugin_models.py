@@ -67,8 +67,6 @@ def test_each_role_may_have_its_own() -> None:
 
 
 class _Local(RemoteServer):
-    """A server that a provider makes."""
-
     def __init__(self, request: ProviderRequest) -> None:
         super().__init__("http://127.0.0.1:9/v1", policy=request.policy, limits=request.limits)
         self.closed = 0
