@@ -148,8 +148,6 @@ def world(loop: BackgroundEventLoop) -> World:
 
 @pytest.fixture
 def example() -> Callable[..., Example]:
-    """Return a function that creates an example from its question, the texts of its gold passages, and other fields."""
-
     def make(question: str, *gold: str, **fields: object) -> Example:
         return Example(question, question, gold=tuple(Gold(text=text) for text in gold), **fields)
 

@@ -328,8 +328,6 @@ def test_f_the_answers_differ_and_the_comparison_is_positive(world, example) -> 
 
 
 def _finds(*known: str) -> Any:
-    """Return a comparator that accepts an answer that contains one of these references."""
-
     async def compare(_question: str, references: tuple[str, ...], prediction: str) -> float:
         return float(any(reference in prediction for reference in references if reference in known))
 

@@ -21,7 +21,6 @@ from tests.unit.scores.conftest import five_passages
     ],
 )
 def test_udcg_by_hand(world, example, k, total):
-    """Passages two and three are relevant; an example that has only a question is enough."""
     five_passages(world, example)
     (outcome,) = world.evaluate(f"udcg@{k}", example("q"))
     assert outcome.value == pytest.approx(1 / (1 + math.exp(-total / k)), abs=1e-15)
