@@ -101,7 +101,6 @@ def _clean_environment() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse connections to other machines."""
     connect = socket.socket.connect
 
     def connect_locally(self: socket.socket, address: object) -> None:
@@ -158,13 +157,11 @@ def _is_hook_or_fixture(name: str, value: object) -> bool:
 
 @pytest.fixture
 def pytester(_inner_runs: None, pytester: pytest.Pytester) -> pytest.Pytester:
-    """Return pytest's `pytester`, in a process that is prepared for many runs."""
     return pytester
 
 
 @pytest.fixture
 def llm() -> Iterator["LLMServer"]:
-    """Yield a running chat server with the scripted model `clerk`."""
     with LLMServer() as server:
         yield server
 

@@ -34,17 +34,6 @@ OPENQA = Path(os.environ.get("RAGEVAL_TEST_DATA", _DEFAULT)) / "openqa_eval"
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """An answer that people accepted or rejected.
-
-    Attributes:
-        question: the question.
-        references: the reference answers.
-        prediction: the answer.
-        accepted: whether people accepted the answer.
-        kind: the kind of the case.
-        annotators: whether each of the first two annotators accepted the answer; empty if one of them did not label it.
-    """
-
     question: str
     references: tuple[str, ...]
     prediction: str

@@ -106,7 +106,6 @@ class LLMServer:
 
     @property
     def connected(self) -> bool:
-        """True if a client is connected, or has sent data that the server has not read."""
         return bool(self._connections)
 
     @property

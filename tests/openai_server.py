@@ -56,7 +56,6 @@ class OpenAIServer:
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 
     def begin(self, model: Callable[[str], str | Response], latency_s: float = 0.0) -> None:
-        """Clear the recorded requests, and use this model and latency from now on."""
         self.model = model
         self.latency_s = latency_s
         self.requests: list[tuple[str, dict[str, Any]]] = []

@@ -15,7 +15,6 @@ Body = dict[str, Any]
 
 
 def refusal(message: str, param: str | None = None, code: str | None = None) -> Body:
-    """Return an error in the format of OpenAI."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 

@@ -34,8 +34,6 @@ def _program() -> str:
 
 
 class RedisServer:
-    """A server that stores its data in a file, so that it can be stopped and started again."""
-
     def __init__(self, folder: Path, *arguments: str, password: str = "") -> None:
         self._program = _program()
         self._folder = folder
@@ -49,17 +47,14 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The URL without a password and a database."""
         return f"redis://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The id of the server's process."""
         assert self._process is not None
         return self._process.pid
 
     def client(self, number: int = 0) -> Any:
-        """Return a client of a database, which is closed with the server."""
         self._clients.append(redis_client(f"{self.url}/{number}", password=self._password or None))
         return self._clients[-1]
 
@@ -86,7 +81,6 @@ class RedisServer:
                 return
 
     def stop(self, signal_number: signal.Signals = signal.SIGTERM) -> None:
-        """Stop the server with a signal; its data is in its file."""
         assert self._process is not None
         self._process.send_signal(signal_number)
         self._process.wait(60)

@@ -22,25 +22,19 @@ OPEN = "from tests.store_kinds import opened\n"
 
 
 def opened(place: str) -> ReplyStore:
-    """Open and return the store at a folder or URL."""
     parsed = parse_cache(place)
     return SqliteStore(parsed) if isinstance(parsed, Path) else open_store(parsed, Registry().stores)
 
 
 def stored_entries(database: Database) -> list[Entry]:
-    """Return the undamaged entries in a cache folder, sorted by key."""
     entries = (entry.rest if isinstance(entry, Damaged) else entry for entry in inspect_entries(database))
     return [entry for entry in entries if entry is not None]
 
 
 class Kind(Protocol):
-    """One kind of store."""
-
     name: str
 
-    def places(self, folder: Path) -> Iterator[str]:
-        """Yield places, each without entries."""
-        ...
+    def places(self, folder: Path) -> Iterator[str]: ...
 
     def damage(self, place: str, key: str, how: str) -> None:
         """Damage the reply of an entry: `how` is "cut", "changed" or "no text" (bytes that are not UTF-8)."""
@@ -70,7 +64,6 @@ class RedisKind:
     name = "redis"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """Yield the URLs of the databases of one server in turn; each database is emptied first."""
         with RedisServer(folder) as server:
             for number in itertools.cycle(range(16)):
                 server.client(number).flushdb()
@@ -93,7 +86,6 @@ class DiskcacheKind:
     name = "diskcache"
 
     def places(self, folder: Path) -> Iterator[str]:
-        """Yield new folders, which the store creates."""
         pytest.importorskip("diskcache")
         for number in itertools.count():
             yield f"diskcache:{folder / str(number)}"

@@ -14,7 +14,6 @@ def lines(records: list[Any]) -> str:
 
 
 def openinference(passages: Any = PASSAGES, question: str = QUESTION) -> list[dict[str, Any]]:
-    """Return the flat attributes of a chain, its retriever and its model."""
     documents: dict[str, Any] = {}
     for i, (identifier, text, score) in enumerate(passages):
         prefix = f"retrieval.documents.{i}.document"
