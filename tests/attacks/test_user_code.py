@@ -114,21 +114,6 @@ def test_a_judge_that_grades_out_of_range_once_leaves_one_question_unscored(proj
     assert [e["unscored"] for e in score["examples"] if e["unscored"]] == ["rageval_judge.grade returned 17"]
 
 
-def test_a_bound_warns_of_what_a_judge_failed_at(project):
-    """The other 39 answers are right, so the test passes.
-
-    The run warns that with the failed question as lost, 0.975 is below the minimum.
-    """
-    _write(project, JUDGE.format(body=RAISES).replace("return prediction in references", "return True"))
-    project.test(_gate("answer.correct@1", 0.99))
-    result, score = _score(project)
-    assert score["unscored"] == 1
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["warning: *answer.correct@1: UNSURE: 1.000 is the mean without 1 example*0.975*"]
-    )
-
-
 @pytest.mark.parametrize("part", ["comparator", "measure"])
 def test_what_a_plugin_added_costs_one_question_too(project, part):
     _write(project, JUDGE.format(body="pass"))
@@ -226,13 +211,6 @@ def test_a_test_that_asks_one_question_gets_the_error(project):
         "    assert rageval.answer('What is the code of item-9?', k=1) == 'c9x'\n"
     )
     project.run().assert_outcomes(passed=1)
-
-
-def test_two_scores_call_a_failing_generator_once_for_a_question(project):
-    _write(project, GENERATOR.format(kind="", body=RAISES))
-    project.gate("answer.em@1 min=0.0", "answer.f1@1 min=0.0")
-    project.run().assert_outcomes(passed=1)
-    assert len(_asked(project)) == N
 
 
 # Values without bounds, and objects whose methods raise.
