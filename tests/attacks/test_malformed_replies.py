@@ -272,32 +272,3 @@ def test_a_malformed_verdict_is_one_unscored_example(project, llm, spec, sound, 
         assert re.match(reason, unscored or ""), unscored
     for number in (1, 2):
         assert by_id[f"q{len(texts) + number}"][0] in {1.0, 5.0}
-
-
-SPELLINGS = [
-    "{'explanation': \"It's right.\", 'grade': 4}",
-    '{"explanation": "Right.", "grade": "4"}',
-    '{"explanation": "Right.", "grade": 4.0,}',
-    'Sure! Here is my rating:\n{"explanation": "Right.", "grade": 4}',
-    '{"explanation": "Right.", "grade": 4}\nI hope that this helps.',
-    '```json\n{"explanation": "a\tb\nc", "grade": 4}',
-]
-
-
-@pytest.mark.slow
-def test_a_grade_in_another_spelling_is_paid_once(project, llm):
-    """A grade in any spelling needs one request, no second attempt; a run on the cached replies reads them too."""
-
-    def model(prompt: str) -> str:
-        number = int(re.findall(r"code of item-(\d+)", prompt)[-1])
-        return SPELLINGS[number - 1] if "Answer to rate:" in prompt else "fine"
-
-    llm.model = model
-    project.use(llm)
-    project.evalset(len(SPELLINGS))
-    project.gate("judged.correctness@1 min=1")
-    scored = {f"q{number + 1}": (4.0, None) for number in range(len(SPELLINGS))}
-    assert outcomes(project) == scored
-    assert len(llm.requests) == 2 * len(SPELLINGS)
-    assert outcomes(project, "--rageval-replay") == scored
-    assert len(llm.requests) == 2 * len(SPELLINGS)
