@@ -121,23 +121,6 @@ def test_a_failure_shows_the_steps(questions):
     assert "step 1" in (questions.path / "report.html").read_text(encoding="utf-8")
 
 
-def test_calls_have_a_maximum_and_no_drop(questions):
-    """`retrieval.calls` accepts `max`; `max_drop` is an error because fewer calls are not a loss."""
-    questions.pytester.makeconftest(AGENT + SYNC)
-    questions.test(
-        "@pytest.mark.rageval_threshold('retrieval.calls', max=1.5)\ndef test_max():\n    pass\n"
-        "@pytest.mark.rageval_threshold('retrieval.calls', max_drop=0.1)\ndef test_drop():\n    pass\n"
-    )
-    result = questions.run()
-    result.assert_outcomes(failed=1, errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "retrieval.calls: max_drop bounds a loss, and less of this score is better.",
-            "retrieval.calls: 2.000 is above the maximum 1.5: 4 of 5 questions are above 1.5",
-        ]
-    )
-
-
 def test_calls_take_the_largest_cutoff_of_the_test(questions):
     questions.pytester.makeconftest(
         AGENT
