@@ -186,23 +186,6 @@ def test_battles_are_planned(arena, llm, options, max_requests):
     assert not llm.requests
 
 
-def test_rules_do_not_prefer(project):
-    project.add(
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
-    )
-    project.evalset(4, reference="That is a long story.")
-    project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "Which of two answers is better is decided by a model, and this run has no model as judge.",
-            "Name one with --rageval-judge-model, or leave out the scores arena.*.",
-        ]
-    )
-
-
 THREE = """
 @pytest.fixture(scope="session", params=["good", "bad", "even"])
 def rageval_retriever(request):
