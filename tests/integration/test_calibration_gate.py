@@ -115,19 +115,11 @@ def test_a_plan_counts_the_labels(judged: Project, llm: LLMServer) -> None:
     judged.run("--rageval-replay").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [
-        ("min_pearson=0.5", "labels.jsonl holds yes/no labels, which have no pearson."),
-        ("kappa=0.5", "rageval_calibration has no keyword 'kappa'."),
-        ("min_kappa=0.5, comparator='oracle'", "*there is no 'oracle'*"),
-    ],
-)
-def test_what_cannot_be_done_is_an_error(judged: Project, bounds: str, message: str) -> None:
-    judged.test(TEST.format(bounds=bounds))
+def test_what_cannot_be_done_is_an_error(judged: Project) -> None:
+    judged.test(TEST.format(bounds="kappa=0.5"))
     result = judged.run()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{message}*"])
+    result.stdout.fnmatch_lines(["rageval_calibration has no keyword 'kappa'.*"])
 
 
 def test_a_judge_without_verdicts_is_an_error(judged: Project, llm: LLMServer) -> None:
