@@ -5,39 +5,6 @@ import pytest
 GATE = '@pytest.mark.rageval_threshold("{spec}", min=1.0)\ndef test_gate(): pass\n'
 
 
-def test_an_async_retriever_is_called_for_all_questions_at_once(project):
-    project.pytester.makeconftest(
-        "import asyncio, pytest\n"
-        "together = asyncio.Barrier(4)\n"
-        "async def search(query, k):\n"
-        "    await asyncio.wait_for(together.wait(), 60)\n"
-        "    n = query.split('item-')[1].rstrip('?')\n"
-        "    return [{'id': f'doc-{n}', 'text': 'x'}]\n"
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_retriever(): return search\n"
-    )
-    project.test(GATE.format(spec="recall@1"))
-    project.run().assert_outcomes(passed=1)
-
-
-def test_a_retriever_bound_to_its_thread_works(project):
-    project.pytester.makeconftest(
-        "import pytest, sqlite3\n"
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_retriever():\n"
-        "    db = sqlite3.connect(':memory:')\n"
-        "    db.execute('create table d (id, text)')\n"
-        "    db.executemany('insert into d values (?, ?)', [(f'doc-{n}', f'item-{n}?') for n in range(9)])\n"
-        "    def search(query, k):\n"
-        "        rows = db.execute('select id, text from d where ? like \"%\" || text', (query,))\n"
-        "        return [dict(id=i, text=t) for i, t in rows][:k]\n"
-        "    yield search\n"
-        "    db.close()\n"
-    )
-    project.test(GATE.format(spec="recall@1"))
-    project.run().assert_outcomes(passed=1)
-
-
 def test_threads_are_used_where_they_are_allowed(project):
     project.pytester.makeconftest(
         "import threading, pytest\n"
@@ -50,19 +17,6 @@ def test_threads_are_used_where_they_are_allowed(project):
     )
     project.test(GATE.format(spec="recall@1"))
     project.run("--rageval=threads=4").assert_outcomes(passed=1)
-
-
-def test_a_retriever_of_plain_texts_is_matched_by_text(project):
-    project.pytester.makeconftest(
-        "import pytest\n"
-        "def search(query, k):\n"
-        "    n = query.split('item-')[1].rstrip('?')\n"
-        "    return ['nothing', f'Of all things,  ITEM-{n} has the code c{n}x.']\n"
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_retriever(): return search\n"
-    )
-    project.test("def test_it(rageval):\n    assert rageval.score('mrr@2') == 0.5\n")
-    project.run().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("document", ["Document('x', n)", "{'id': float(n), 'text': 'x'}"])
@@ -112,22 +66,6 @@ def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
     result = project.run()
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*replies:*")
-
-
-def test_a_generator_that_raises_is_named_with_the_place(project):
-    project.add(
-        "@pytest.fixture(scope='session')\n"
-        "def rageval_generator():\n"
-        "    def answer(question, passages): raise RuntimeError('no more tokens')\n"
-        "    return answer\n"
-    )
-    project.test(GATE.format(spec="answer.em@1"))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["rageval_generator raised for *: RuntimeError: no more tokens", "  *conftest.py:* in answer"]
-    )
-    result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
 
 OWN_JUDGE = """
