@@ -96,6 +96,7 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
         "changed": 150,
         "unchanged": 50,
         "not_asked": 150 - evaluated,
+        "drop": pytest.approx(0.5, abs=0.3),
         "verdict": "fail",
     }
     states = [example.get("early_stop") for example in entry["examples"]]
@@ -104,16 +105,6 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
         50,
         150 - evaluated,
     ]
-
-
-def test_a_small_drop_within_max_drop_is_green_with_fewer_requests(gated, llm):
-    change(gated, others=range(1, 101), wrong=range(1, 3))
-    result = fresh(gated)
-    result.assert_outcomes(passed=1)
-    assert 0 < len(llm.requests) < 100
-    entry = report(gated)
-    assert (entry["verdict"], entry["unscored"]) == ("pass", 0)
-    assert "of all questions is at most the allowed 0.02, or not significant (level 0.05)" in entry["reason"]
 
 
 def test_requests_are_those_of_a_full_run(gated, llm):
@@ -155,14 +146,6 @@ def test_replies_that_were_not_used_stay_recorded(gated):
         ["unused replies are not dropped: this was not a full run (--rageval early_stop=true)"]
     )
     assert (gated.path / "replies.jsonl").read_text(encoding="utf-8") == before
-
-
-def test_a_budget_ends_it_as_an_error(gated, llm):
-    change(gated, others=range(1, 151))
-    result = fresh(gated, "--rageval=max_calls=6")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--rageval max_calls=6 is reached*"])
-    assert len(llm.requests) == 6
 
 
 def test_a_canary_asks_about_unchanged_questions(gated, llm):
