@@ -118,31 +118,6 @@ def test_a_folder_with_topics_and_a_recorded_run(project):
     result.stdout.fnmatch_lines(["  fail *recall@2 *0.667 *"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("marker", "message"),
-    [
-        ('"evals.jsonl", format="bier"', "There is no eval set format 'bier'. There are: native, table, *"),
-        ('"evals.jsonl", split="test"', "evals.jsonl is read as 'native', which has no option 'split'."),
-        ('"evals.jsonl", sample=0', "sample=0 is not a number of examples."),
-        (
-            '"evals.jsonl", sample=2, stratify="topics"',
-            "stratify: no example of evals.jsonl has the tag topics.",
-        ),
-        ('"evals.jsonl", format="kilt"', 'evals.jsonl line 1: "input" is missing. Found: id, question, *'),
-        ('"notes.md"', "notes.md looks like no format of eval sets."),
-        ('".", format="beir"', "* has no queries.jsonl."),
-        ("iter([])", "rageval_evalset needs the path of an eval set, found list_iterator."),
-    ],
-)
-def test_words_that_do_not_fit_are_named(project, marker, message):
-    _write(project, "notes.md", "# Notes\n")
-    result = _run(project, marker)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([message])
-    result.stdout.no_fnmatch_line("*pytest_rageval/*")
-
-
 def test_another_plugin_adds_a_format(project):
     """A plugin adds a format that is recognized by the file's suffix and has an option of its own."""
     project.add(PLUGIN)
