@@ -141,23 +141,6 @@ def test_its_eval_set_is_checked_and_anchored_in_its_handbook(example, capsys):
 
 
 @pytest.mark.slow
-def test_a_worse_retriever_fails_by_its_baseline_alone(example, pytester):
-    search, tests = example / "support_bot" / "search.py", example / "test_retriever.py"
-    search.write_text(search.read_text(encoding="utf-8").replace(GOOD, WORSE), encoding="utf-8")
-    source = tests.read_text(encoding="utf-8")
-    tests.write_text(source.replace("min=0.85, ", "").replace("min=0.40, ", ""), encoding="utf-8")
-    result = run(pytester, "-k", "found or answer")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        [
-            "recall@3 fell from 0.940 to 0.593 (allowed 0.02): 32 of 91 questions worse, 0",
-            "accept this drop: change min or max in the test, then",
-            "  fail *recall@3 * ↓ 0.02 *",
-        ]
-    )
-
-
-@pytest.mark.slow
 def test_a_harmless_change_passes(example, pytester):
     source = example / "support_bot" / "search.py"
     text = source.read_text(encoding="utf-8")
@@ -168,23 +151,6 @@ def test_a_harmless_change_passes(example, pytester):
     result = run(pytester)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["    recall@3: baseline 0.940, no change"])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("example")
-def test_another_judge_is_refused(pytester, llm, monkeypatch):
-    """Another judge than in the baseline is an error, because a drop could be caused by the judge."""
-    monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    llm.model = lambda _: "yes"
-    result = run(pytester, "--rageval-judge-model=m1", "-k", "answer_is")
-    assert result.parseoutcomes() == {"errors": 1, "deselected": 6}
-    result.stdout.fnmatch_lines(
-        [
-            "llm_reteval@3: the baseline was made with other settings; only the retriever may differ. Changed since:",
-            f"  judge: canonical comparison, rules 2 in the baseline, m1 at {llm.url} now",
-        ]
-    )
 
 
 @pytest.fixture
