@@ -90,23 +90,6 @@ def test_another_package_adds_each_kind(project, monkeypatch):
     result.stdout.fnmatch_lines(["plugins: *shelves-1.0*", "  pass     fill@2 *0.500  ≥ 0.5 ≤ 0.5 *"])
 
 
-def test_a_score_without_a_scale_has_no_strict_threshold(project, monkeypatch):
-    _install(project, monkeypatch)
-    project.gate('fill@2 max_drop=2, policy="release"')
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["fill@2: the policy 'release' excludes a drop, and the scale of this score is not declared."]
-    )
-
-
-def test_without_the_package_its_names_are_unknown(project):
-    project.test(TESTS)
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["There is no score 'fill'.*"])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -116,11 +99,6 @@ def test_without_the_package_its_names_are_unknown(project):
         (
             "add_report('pdf', str)",
             "add_report('pdf'): expected the suffix of a file, such as '.xml', or a scheme, such as 'mlflow:'.",
-        ),
-        ("add_comparator('judge', Lenient())", "There is a comparator 'judge' already. Choose another name."),
-        (
-            "add_comparator('graded', Lenient())",
-            "There is a comparator 'graded' already. Choose another name.",
         ),
     ],
 )
