@@ -368,37 +368,3 @@ def two():
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([message])
     result.stdout.no_fnmatch_line("*Traceback*")
-
-
-LANGCHAIN_WITH_K = """
-import os, pytest
-from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
-
-class Numbered(BaseRetriever):
-    k: int
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        wanted = query.split()[-1].rstrip("?").partition("-")[2]
-        names = [wanted, *(str(n) for n in range(1, 20) if str(n) != wanted)]
-        return [Document(page_content="item-" + n, metadata={"id": "doc-" + n}) for n in names[: self.k]]
-
-@pytest.fixture(scope="session")
-def rageval_retriever():
-    return Numbered(k=int(os.environ.get("OWN_K", "4")))
-"""
-
-
-def test_another_number_of_documents_of_the_retriever_is_a_warning(project, monkeypatch):
-    """The scores pass their own k, so that a retriever that is configured to return fewer documents looks the same."""
-    pytest.importorskip("langchain_core")
-    project.evalset(12)
-    project.pytester.makeconftest(LANGCHAIN_WITH_K)
-    project.gate("recall@4 max_drop=0.02")
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
-    project.run("-q").stdout.no_fnmatch_line("*was configured to return*")
-    monkeypatch.setenv("OWN_K", "2")
-    result = project.run("-q")
-    result.assert_outcomes(passed=1)
-    warning = "the retriever was configured to return 4 documents in the baseline, and 2 now. *"
-    result.stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {warning}"])
