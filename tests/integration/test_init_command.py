@@ -236,11 +236,21 @@ def test_repeated_it_changes_nothing(project, capsys):
     assert "Add to it" not in capsys.readouterr().out
 
 
-def test_a_second_fixture_is_not_suggested(project, capsys):
-    """If the conftest defines `rageval_retriever`, no second fixture is suggested, since it would replace the first."""
-    (project / "conftest.py").write_text("def rageval_retriever():\n    return search\n", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("conftest", "said"),
+    [
+        (
+            "def rageval_retriever():\n    return search\n",
+            "unchanged conftest.py: it has the lines already\n",
+        ),
+        ("def passages(rageval_retriever):\n    pass\n", "kept conftest.py, which exists. Add to it"),
+    ],
+    ids=["defined", "used alone"],
+)
+def test_a_fixture_is_suggested_where_the_conftest_defines_none(project, capsys, conftest, said):
+    (project / "conftest.py").write_text(conftest, encoding="utf-8")
     assert main(["init"]) == 0
-    assert "unchanged conftest.py: it has the lines already\n" in capsys.readouterr().out
+    assert said in capsys.readouterr().out
 
 
 APPLICATION = """import pytest
@@ -318,12 +328,6 @@ def test_an_example_of_a_framework_beside_an_application_is_refused(project, cap
         "and rageval_application in conftest.py is yours.\nLeave --framework out" in capsys.readouterr().err
     )
     assert files(project).keys() == {"conftest.py"}
-
-
-def test_a_conftest_that_only_uses_the_retriever_lacks_it(project, capsys):
-    (project / "conftest.py").write_text("def passages(rageval_retriever):\n    pass\n", encoding="utf-8")
-    assert main(["init"]) == 0
-    assert "kept conftest.py, which exists. Add to it" in capsys.readouterr().out
 
 
 @pytest.mark.slow
