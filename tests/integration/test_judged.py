@@ -222,28 +222,3 @@ def test_a_baseline_records_what_a_rating_depends_on(project, llm):
     result = project.run("--rageval-judge-model=m2")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["  judge: m1 at * in the baseline, m2 at * now"])
-
-
-@pytest.mark.parametrize(
-    ("spec", "task", "scores"),
-    [
-        ("judged.context_quality@1", "A rating from 1 to 5", "judged.[*]"),
-        (
-            "relevance.p@1",
-            "Whether a passage is relevant",
-            'relevance.[*] and udcg, and the keyword relevant="judge"',
-        ),
-        ("nuggets.coverage@1", "Which nuggets a text supports", "nuggets.[*] and answer.nuggets"),
-    ],
-)
-def test_rules_do_not_rate(project, spec, task, scores):
-    project.evalset(1, nuggets=["It has a code"])
-    project.test(f"@pytest.mark.rageval_threshold({spec!r}, min=1)\ndef test_gate(): pass\n")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            f"{task} is decided by a model, and this run has no model as judge.",
-            f"Name one with --rageval-judge-model, or leave out the scores {scores}.",
-        ]
-    )
