@@ -238,31 +238,6 @@ def test_a_missing_reference_says_what_to_write(timed):
     )
 
 
-@pytest.mark.parametrize("bound", ["max_drop=0.1", "max_lost=1"])
-def test_times_are_not_compared_with_a_baseline(timed, bound):
-    """A baseline threshold on a latency is an error, since the baseline may have been measured on another machine."""
-    project = timed(1)
-    project.test(f"@pytest.mark.rageval_threshold('latency.p50', {bound})\ndef test_it(): pass\n")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            f"*latency.p50: {bound.partition('=')[0]} compares with the baseline, and times are not comparable *",
-            "*Give max, such as max=0.5 seconds; or max_ratio=1.2, *",
-        ]
-    )
-
-
-def test_a_ratio_is_of_times(timed):
-    project = timed(1)
-    project.test("@pytest.mark.rageval_threshold('recall@3', max_ratio=1.2)\ndef test_it(): pass\n")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*recall@3: max_ratio compares the times of two retrievers, and this score is not a time."]
-    )
-
-
 def test_times_are_not_in_the_baseline(timed):
     project = timed(1)
     project.test(
