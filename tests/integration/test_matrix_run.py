@@ -72,48 +72,6 @@ def test_three_retrievers_by_two_generators(project, arguments):
     ]
 
 
-LISTING = """
-@pytest.fixture(scope="session", params=["lists", "silent"])
-def rageval_generator(request):
-    def generate(question, passages):
-        return f"{passages[-1].text.split()[-1]} [1]" if request.param == "lists" else "nothing"
-    return generate
-"""
-GRID = (
-    "@pytest.mark.parametrize('k', [1, 2])\n"
-    "@pytest.mark.parametrize('order', ['rank', 'random'])\n"
-    "def test_grid(rageval, k, order):\n"
-    "    rageval.score(f'rel_recall.answer@{k}', order=order)\n"
-    "    assert rageval.score(f'rel.answer_coverage@{k}', order=order) == rageval.score(f'recall@{k}', order=order)\n"
-)
-
-
-def test_the_grid_of_generators_cutoffs_and_orders(project):
-    """Generators are rows of the matrix; cut-offs and orders are part of a score's name, and thus columns."""
-    _parametrize(project, LISTING)
-    project.test(GRID)
-    result = project.run()
-    result.assert_outcomes(passed=8)
-    result.stdout.fnmatch_lines(
-        [
-            "test_it.py::test_grid  (evals.jsonl, 4)",
-            "  generator  rel_recall.answer@1 in random order   rel.answer_coverage@1",
-            "  lists                                    1.000[*]                  1.000[*]",
-            "  silent                                   0.000≈                  1.000[*]",
-            "  generator  recall@1   rel_recall.answer@2 in random order",
-            "  lists         1.000[*]                                *[*]",
-            "  silent        1.000[*]                                0.000≈",
-            "  generator  rel.answer_coverage@2   recall@2   rel_recall.answer@1",
-            "  lists                      1.000[*]     1.000[*]                1.000[*]",
-            "  silent                     1.000[*]     1.000[*]                0.000≈",
-            "  generator  rel_recall.answer@2",
-            "  lists                    0.000[*]",
-            "  silent                   0.000[*]",
-        ],
-        consecutive=True,
-    )
-
-
 def test_the_system_is_what_the_test_does_not_ask_for_itself(project):
     _parametrize(
         project,
