@@ -35,20 +35,26 @@ def refused(project):
 
 
 @pytest.mark.parametrize(
-    ("spec", "keywords", "decides"),
+    ("spec", "keywords", "decides", "scores"),
     [
-        ("arena.win@3", "", "Which of two answers is better"),
-        ("answer.nuggets@3", "", "Which nuggets a text supports"),
-        ("judged.faithfulness@3", "", "A rating from 1 to 5"),
-        ("udcg@3", "", "Whether a passage is relevant"),
-        ("rel_recall.citation@3", ", relevant='judge'", "Whether a passage is relevant"),
-        ("answer.correct@3", ", comparator='graded'", "How much an answer says of another"),
-        ("erag.p@3", ", label='graded>=0.5'", "How much an answer says of another"),
+        ("arena.win@3", "", "Which of two answers is better", "the scores arena.*."),
+        ("answer.nuggets@3", "", "Which nuggets a text supports", "the scores nuggets.* and answer.nuggets."),
+        ("judged.faithfulness@3", "", "A rating from 1 to 5", "the scores judged.*."),
+        ("udcg@3", "", "Whether a passage is relevant", "the scores relevance.* and udcg, and the keyword"),
+        (
+            "rel_recall.citation@3",
+            ", relevant='judge'",
+            "Whether a passage is relevant",
+            "the scores relevance",
+        ),
+        ("answer.correct@3", ", comparator='graded'", "How much an answer says of another", ""),
+        ("erag.p@3", ", label='graded>=0.5'", "How much an answer says of another", ""),
     ],
 )
-def test_without_a_judge(refused, spec, keywords, decides):
+def test_without_a_judge(refused, spec, keywords, decides, scores):
     shown = refused(spec, keywords, reference="A long story.", nuggets=["a code"])
     assert f"{decides} is decided by a model, and this run has no model as judge." in shown
+    assert f"Name one with --rageval-judge-model, or {'leave out ' * bool(scores)}{scores}" in shown
 
 
 @pytest.mark.parametrize(
