@@ -75,15 +75,6 @@ def test_generator_and_judge_ask_it(own):
     assert "served-m1" in report
 
 
-def test_a_budget_ends_it(own):
-    own.client()
-    own.ini(rageval_model="m1")
-    result = own.run("--rageval=max_calls=3")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--rageval max_calls=3 is reached*"])
-    assert len(own.calls()) == 3
-
-
 def test_a_role_may_have_a_client_and_the_other_a_server(own, llm):
     own.client('{"judge": ask}')
     own.use(llm)
