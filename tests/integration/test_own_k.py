@@ -34,12 +34,16 @@ def test_it():
 """
 
 
+def _write(pytester: pytest.Pytester, conftest: str, test: str = TEST, questions: int = 4) -> None:
+    pytester.makeconftest(conftest)
+    pytester.makepyfile(test)
+    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n % 4}"}]} for n in range(questions)]
+    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+
 @pytest.mark.slow
 def test_a_halved_k_is_red_and_the_table_says_why(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(TEST)
-    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(4)]
-    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    _write(pytester, CONFTEST)
     assert pytester.runpytest(*WITHOUT, "--rageval-update-baseline").ret == 0
     result = pytester.runpytest(*WITHOUT, "--rageval", "k=own")
     assert result.ret == 1
@@ -48,13 +52,6 @@ def test_a_halved_k_is_red_and_the_table_says_why(pytester: pytest.Pytester) -> 
     assert "4 rankings of a call without k" in out
     # Scores of a retriever that was asked for five are no baseline.
     assert "other settings" in out, out
-
-
-def _write(pytester: pytest.Pytester, conftest: str, test: str = TEST) -> None:
-    pytester.makeconftest(conftest)
-    pytester.makepyfile(test)
-    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(4)]
-    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
 
 def _search(signature: str) -> str:
@@ -167,10 +164,7 @@ def test_tests_share_the_search_and_its_failure_is_said(pytester: pytest.Pyteste
 def test_with_the_own_k_a_smaller_one_is_the_cause_in_every_report(pytester: pytest.Pytester) -> None:
     """The advice of the warning is followed: the baseline is written with k=own too."""
     code = CONFTEST.replace("k=2", "k=4")
-    pytester.makeconftest(code)
-    pytester.makepyfile(TEST)
-    records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n % 4}"}]} for n in range(8)]
-    pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    _write(pytester, code, questions=8)
     own = ("--rageval", "k=own")
     assert pytester.runpytest_subprocess(*own, "--rageval-update-baseline").ret == 0
     pytester.makeconftest(code.replace("k=4", "k=2"))
