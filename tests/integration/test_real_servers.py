@@ -32,18 +32,6 @@ def test_a_refused_parameter_is_left_out_and_named(project, llm):
     project.run().stdout.fnmatch_lines(["20 replies: 20 cached, 0 live", remark])
 
 
-def test_the_token_limit_is_sent_under_its_other_name(project, llm):
-    project.use(llm)
-    llm.refuse = _refusing(
-        "max_tokens", "Unsupported parameter: '{}' is not supported. Use 'max_completion_tokens' instead."
-    )
-    project.test(GATE)
-    result = project.run("--rageval=max_tokens=30")
-    result.assert_outcomes(passed=1)
-    assert {body["max_completion_tokens"] for body in llm.paid} == {30}
-    result.stdout.no_fnmatch_line("*refuses*")
-
-
 def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     project.use(llm)
     project.evalset(20)
