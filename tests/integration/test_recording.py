@@ -1,6 +1,5 @@
 """`--rageval-record`: which replies are recorded on a cassette, and which are dropped."""
 
-import gzip
 import json
 
 import pytest
@@ -136,15 +135,3 @@ def test_a_cassette_has_hashes_of_prompts_and_no_prompts_unless_asked(project, l
     )
     project.run(*RECORD, "--rageval=record_prompts=true")
     assert all("What is the code" in line["request"]["messages"][0]["content"] for line in _lines(project))
-
-
-def test_a_cassette_is_compressed_by_its_name(project, llm):
-    project.use(llm)
-    project.test(TWO)
-    packed = ("--rageval-cassette=tape.jsonl.gz", "--rageval-record")
-    project.run(*packed)
-    first = (project.path / "tape.jsonl.gz").read_bytes()
-    project.run(*RECORD)
-    project.run(*packed)
-    assert (project.path / "tape.jsonl.gz").read_bytes() == first
-    assert gzip.decompress(first) == (project.path / "tape.jsonl").read_bytes()
