@@ -64,17 +64,6 @@ def test_a_cassette_replaces_the_server(project, llm):
     assert len(llm.requests) == requests_before
 
 
-def test_recording_keeps_what_other_runs_recorded(project, llm):
-    project.use(llm)
-    project.test(GATE)
-    arguments = ("--rageval-cassette=tape.jsonl", "--rageval-record")
-    project.run(*arguments)
-    project.run(*arguments, "--rageval-model=m2").stdout.fnmatch_lines(
-        ["cassette: * (16 replies used, 16 of them new; 16 kept unused)"]
-    )
-    assert len((project.path / "tape.jsonl").read_text(encoding="utf-8").splitlines()) == 32
-
-
 @pytest.mark.parametrize("gate", [GATE, GATE.replace("llm_reteval", "recall")])
 def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
     project.use(llm)
@@ -101,17 +90,6 @@ def test_a_plan_needs_no_cassette(project, llm):
     (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     assert project.run("--rageval-plan", "--rageval-cassette=tape.jsonl").ret == 1
     assert not llm.requests
-
-
-def test_passing_failures_of_the_server_do_not_change_the_score(project, llm):
-    count = iter(range(10_000))
-    faults = {0: Fault(429, {"retry-after": "0.01"}), 3: Fault(500), 5: Fault(503), 8: Fault(409)}
-    llm.model = lambda prompt: faults.get(next(count)) or clerk(prompt)
-    project.use(llm)
-    project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    assert len(llm.requests) == 16 + len(faults)
 
 
 def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
@@ -153,14 +131,6 @@ def test_too_many_unscored_are_an_error(project, llm):
             "  4 × the judge's reply is neither yes nor no: 'perhaps' (q1, q2, q3, …)",
         ]
     )
-
-
-def test_a_server_that_is_too_slow_is_unscored(project, llm):
-    llm.latency_s = 5
-    project.use(llm)
-    project.test(GATE)
-    result = project.run("--rageval=timeout=0.1", "--rageval=retries=0")
-    result.stdout.fnmatch_lines(["*4 × no reply in 0.1 s, 1 time *"])
 
 
 @pytest.mark.parametrize("processes", [0, 2])
