@@ -205,18 +205,6 @@ def test_a_plan_says_what_each_server_is_asked(project, llm, judge):
     assert not judge.requests
 
 
-def test_a_limit_of_calls_of_the_judge_stops_the_judge(project, llm, judge):
-    project.use(llm)
-    project.test(GATE)
-    _table(project, f'{JUDGE}base_url = "{judge.url}"\nmax_calls = 2\n')
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*max_calls = 2 in [[]tool.rageval.models.judge] is reached: 2 calls were made.*"]
-    )
-    assert (_judged(llm), len(llm.requests), len(judge.requests)) == ({False}, 12, 2)
-
-
 @pytest.mark.slow
 def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
     project.use(llm)
