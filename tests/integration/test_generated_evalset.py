@@ -4,25 +4,18 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from pytest_rageval.cli import main
 from pytest_rageval.evalsets import load
 from tests.llm_server import Cut, Fault, LLMServer, Said, clerk
+from tests.unit.cli.folders import Done
 
 pytestmark = pytest.mark.slow
 
-Generate = Callable[..., "Done"]
-
-
-class Done(NamedTuple):
-    """The exit status and the output of a command."""
-
-    status: int
-    out: str
-    err: str
+Generate = Callable[..., Done]
 
 
 def author(prompt: str) -> Said:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -14,18 +14,11 @@ from pytest_rageval.cli import main
 from pytest_rageval.extensions.calibration.command import injections
 from pytest_rageval.scores.arena import PREFER
 from tests.llm_server import LLMServer
+from tests.unit.cli.folders import Done
 
 pytestmark = pytest.mark.slow
 
 ITEMS = 8
-
-
-class Done(NamedTuple):
-    """The exit status and the output of the command."""
-
-    status: int
-    out: str
-    err: str
 
 
 @pytest.fixture

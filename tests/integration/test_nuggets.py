@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -12,6 +11,7 @@ from pytest_rageval.cli import main
 from pytest_rageval.core.evalset import Nugget
 from pytest_rageval.evalsets import load
 from tests.llm_server import Fault, LLMServer, Said, clerk
+from tests.unit.cli.folders import Done
 
 NUGGETS = [{"text": "It has a code", "vital": True}, {"text": "It is one of all things", "vital": False}]
 
@@ -83,12 +83,6 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
             "*the judge's reply is not one list of labels: 'I cannot.'*",
         ]
     )
-
-
-class Done(NamedTuple):
-    status: int
-    out: str
-    err: str
 
 
 Propose = Callable[..., Done]
