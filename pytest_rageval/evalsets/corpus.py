@@ -13,7 +13,6 @@ from pytest_rageval.evalsets.records import Check, check_records
 from pytest_rageval.lib.foreign_values import id_key
 
 TEXT_SUFFIXES: Final = (".md", ".markdown", ".mdx", ".rst", ".text", ".txt")
-"""Suffixes of the files that are read from a folder."""
 
 BEIR_SUFFIXES: Final = (
     ".jsonl",

@@ -26,14 +26,11 @@ OBJECT_FIELDS: Final = ("tags", "filters")  # fields whose keys the user chooses
 def map_fields(
     records: Iterable[tuple[str, Any]], fields: Mapping[str, str], *, optional: Collection[str] = ()
 ) -> Records:
-    """Convert records to the native format by renaming fields.
+    """Convert records to the native format by a field map, such as `{"question": "query", "gold.id": "doc"}`.
 
-    The map is from native names to names in the records, such as `{"question": "query", "gold.id": "doc",
-    "tags.topic": "category"}`. A native name is a field, a part of the gold passages (`gold.id`, whose value is one
-    value, or a list with one value for each passage), or one tag or filter. A name in the records may be a path with
-    dots through nested objects; `"#"` is the record's number, from 1. A single value for `answers` is the only answer;
-    a single value for `gold` is the id of the only passage. Fields that the map does not name are kept. A name that no
-    record has is an error, unless it is `optional`.
+    A name in the records may be a path with dots through nested objects; `"#"` is the record's number, from 1. A single
+    value for `answers` is the only answer; for `gold`, the id of the only passage. Fields that the map does not name
+    are kept. A name that no record has is an error, unless it is `optional`.
     """
     fields = check_field_map(fields)
     unseen = set(fields.values()) - {RECORD_NUMBER, *optional}
@@ -79,7 +76,6 @@ def is_target(name: str) -> bool:
 
 
 def refuse_gold_twice(targets: Collection[str], place: str) -> None:
-    """Raise InputError if the native names include both `gold` and a part of it, such as `gold.id`."""
     parts = [target for target in targets if target.startswith("gold.")]
     if "gold" in targets and parts:
         raise InputError(

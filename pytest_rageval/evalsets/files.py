@@ -39,10 +39,10 @@ ARRAY_REMEDY: Final = "A file that is one JSON array is named .json."
 
 
 def json_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the place and the value of each line of a JSON lines file, or of each element of the array in a JSON file.
+    """Yield place and value of each line of JSON lines, of each element of an array, or of each row of Parquet.
 
-    The array is the whole document or, in an object, under one of `WRAPPER_KEYS`. Blank lines are skipped. A place
-    is a text for error messages, such as "support.jsonl line 3". The rows of a Parquet file are read too.
+    The array is the whole document or, in an object, under one of `WRAPPER_KEYS`. A place is a text for error messages,
+    such as "support.jsonl line 3".
     """
     if path.suffix.lower() in PARQUET_SUFFIXES:
         yield from _parquet_rows(path)
@@ -230,7 +230,6 @@ def json_nested_members(path: Path) -> Iterator[tuple[str, str, Any]]:
 
 
 def json_members(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the key and the value of each member of a JSON object, in the file's order."""
     with _whole_document(path) as document:
         yield from document.members()
 
@@ -257,7 +256,6 @@ class _JsonDocument:
         self._at_end = False
 
     def array(self) -> Iterator[tuple[str, Any]]:
-        """Yield the place and the value of each element of the array that follows."""
         self._expect("[")
         for number in self._item_numbers("]"):
             yield f"{self._name} record {number}", self._parse_value()
@@ -273,7 +271,7 @@ class _JsonDocument:
             yield name
 
     def member(self, key: str) -> Iterator[tuple[str, Any]]:
-        """Yield the place and the value of each element of the array under a key of the object that follows."""
+        """Yield place and value of each element of the array under a key of the object that follows."""
         is_found = False
         for name in self.names():
             if name == key and not is_found:
@@ -303,12 +301,10 @@ class _JsonDocument:
                 return self._text[self._position : self._position + 1]
 
     def members(self) -> Iterator[tuple[str, Any]]:
-        """Yield the key and the value of each member of the object that follows."""
         for name in self.names():
             yield name, self._parse_value()
 
     def skip(self) -> None:
-        """Parse the value that follows, and discard it."""
         self._parse_value()
 
     def starts_array_of_objects(self) -> bool:
@@ -322,7 +318,6 @@ class _JsonDocument:
         return self._file.line + 1 + self._text.count("\n", 0, self._position)
 
     def fail(self, found: str) -> NoReturn:
-        """Raise InputError with the current line and what was found."""
         where = f"{self._name} line {self.line}"
         raise InputError(f"{where} is not JSON as expected: {found}.\nIs the file whole?")
 

@@ -108,7 +108,6 @@ A fixture often reads the same eval set as the tests, for example to build a ret
 
 
 def clear_last_evalset() -> None:
-    """Release the eval set that `load` cached."""
     _LAST_EVALSET.clear()
 
 
@@ -122,15 +121,11 @@ def _digest(path: Path) -> bytes | None:
 
 
 def load_records(source: object, how: LoadOptions | None = None) -> EvalSet | None:
-    """Convert records in Python to an eval set; return None for a source of another type.
+    """Convert records in Python to an eval set; return None for a source of another type, such as an iterator.
 
-    Missing values (NaN, NaT, NA) are left out, NumPy values become Python values, and times become ISO 8601 texts. The
-    cells of a data frame or `Dataset` are read as those of a table in a file (see `formats.table.read_table`).
-
-    Args:
-        source: a list or tuple of dicts, a pandas or Polars data frame, or a Hugging Face `Dataset`. For any other
-            type, such as an iterator, the result is None.
-        how: the sample, and the option `fields` (see `field_map.map_fields`); there is no other.
+    `source` is a list or tuple of dicts, a pandas or Polars data frame, or a Hugging Face `Dataset`. Missing values
+    (NaN, NaT, NA) are left out, NumPy values become Python values, and times become ISO 8601 texts. The cells of a
+    frame are read as those of a table in a file.
     """
     how = how or LoadOptions()
     rows = _rows(source)
@@ -230,10 +225,7 @@ MAX_LISTED: Final = 1000  # files of a folder that are compared with a path that
 def find_file(
     what: str, source: str | Path, *, bases: Iterable[Path], accepts: Callable[[Path], bool] = Path.exists
 ) -> Path:
-    """Return the absolute path of a file: the first path under one of the base folders that `accepts` returns True for.
-
-    `what` is the kind of file, for the error message: "eval set".
-    """
+    """Return the first path under one of the base folders that `accepts` returns True for, as an absolute path."""
     bases = tuple(bases)
     candidates = [base / source for base in bases]
     for candidate in candidates:
@@ -246,7 +238,6 @@ def find_file(
 
 
 def missing_file_error(what: str, path: Path) -> InputError:
-    """Return the error for a file that a command or `load` names and that does not exist."""
     source, base = (path.name, path.parent) if path.is_absolute() else (path, Path())
     return InputError(
         f"The {what} {path} cannot be read: there is no such file.{_similar_file(source, [base])}"
@@ -267,10 +258,7 @@ def _similar_file(source: str | Path, bases: Sequence[Path]) -> str:
 
 
 def write_jsonl(evalset: EvalSet, path: Path) -> None:
-    """Write an eval set as JSON lines in UTF-8; an existing file is replaced.
-
-    The eval set that is read back from the file has the same digest.
-    """
+    """Write an eval set as JSON lines; the set that is read back has the same digest."""
     try:
         write_atomically(path, (_line(example) for example in evalset))
     except OSError as error:

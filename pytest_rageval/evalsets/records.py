@@ -87,7 +87,6 @@ def check_evalset(evalset: EvalSet) -> EvalSet:
 
 
 def same_id_error(identifier: str, place: str, first_place: str) -> InputError:
-    """Return the error for a record whose id an earlier record, at `first_place`, has too."""
     return InputError(
         f'{place}: the id "{identifier}" is already that of {first_place}.\n'
         "Ids identify examples in reports and baselines: change one of them."
@@ -103,7 +102,7 @@ def no_examples_error(name: str) -> InputError:
 
 
 def field_map_remedy(name: str) -> str:
-    """Return the text, for an error about a missing field, that shows how to name it in a field map."""
+    """Return how to name a missing field in a field map."""
     number = ' or, for the number of each record, fields={"id": "#"}' if name == "id" else ""
     example = f'rageval_evalset("…", fields={{"{name}": "…"}})'
     return f"For native, CSV and Python records, name your field in the marker: {example}{number}."
@@ -164,7 +163,6 @@ def _checked_example(example: Example, check: "Check") -> Example:
 
 
 def _as_record(item: Any, fields: Iterable[str]) -> Any:
-    """Return a gold passage or a nugget as a record; an object of another type, such as a dict, unchanged."""
     if not isinstance(item, Gold | Nugget):
         return item
     added = (item.added or {}) if isinstance(item, Gold) else {}
@@ -223,7 +221,6 @@ def resembles(key: str, name: str) -> bool:
 
 
 def _is_context(name: str, value: object) -> bool:
-    """Return True if a value has the form that the field of this name requires, and is not empty."""
     if name != "history":
         return isinstance(value, Mapping) and bool(value)
     return isinstance(value, LIST_TYPES) and bool(value) and all(map(_is_message, value))
@@ -234,7 +231,6 @@ def _is_message(value: object) -> bool:
 
 
 def _parse_nuggets(value: Any, check: "Check") -> tuple[Nugget, ...]:
-    """Parse a list of nuggets: texts, or objects with `text` and optionally `vital` or `importance`."""
     nuggets: dict[str, Nugget] = {}
     for i, item in enumerate(check.array(value, "nuggets")):
         is_text = isinstance(item, str)
@@ -278,7 +274,6 @@ def _parse_gold(value: Any, check: "Check") -> tuple[Gold, ...]:
 
 
 def parse_passage(fields: Mapping[Any, Any], check: "Check", *keys: str | int) -> Gold:
-    """Parse a passage; `keys` are the path of the value in the record, as for the methods of `Check`."""
     if fields.keys() == ID_ONLY and type(identifier := fields["id"]) is str and is_identifier(identifier):
         # Most gold passages have only an id, and a set may have a million passages: return early.
         return Gold(identifier)
@@ -363,7 +358,6 @@ class Check:
         raise InputError(f"{self.place}: {found}.\n{remedy}")
 
     def record(self, value: Any, *required: str) -> Mapping[str, object]:
-        """Return the record, which must be an object with the required keys."""
         if not isinstance(value, dict) and not isinstance(value, Mapping):
             hint = f" {ARRAY_REMEDY}" if isinstance(value, list) else ""
             found = f"an example is an object, found {_describe(value)}"
@@ -377,7 +371,6 @@ class Check:
         return value
 
     def text(self, value: Any, *keys: str | int) -> str:
-        """Return the value, which must be a text that is not blank."""
         if not isinstance(value, str) or not value or value.isspace():
             self._fail_type(value, keys, "text", "Give a string that is not empty.")
         return value
@@ -392,7 +385,6 @@ class Check:
         return tuple([self.text(item, *keys, i) for i, item in enumerate(items)])
 
     def name(self, value: Any, *keys: str | int) -> str:
-        """Return an identifier, which must not be missing; see `as_identifier`."""
         name = self.optional_name(value, *keys)
         if name is None:
             self._fail_name(value, keys)
@@ -422,11 +414,10 @@ class Check:
         return value
 
     def object(self, value: Any, *keys: str | int) -> dict[str, object]:
-        """Return an object as a new dict; null becomes an empty dict."""
+        """Return an object as a new dict; null becomes an empty dict, as an empty list in `objects`."""
         return {str(key): item for key, item in self.mapping(value, *keys).items()}
 
     def objects(self, value: Any, *keys: str | int) -> list[dict[str, Any]]:
-        """Return a list of objects as new dicts; null becomes an empty list."""
         return [self.object(item, *keys, i) for i, item in enumerate(self.array(value, *keys))]
 
     def mapping(
@@ -469,7 +460,6 @@ class Check:
 
 
 def looks_like_export(record: Mapping[Any, Any]) -> bool:
-    """Return True if a record has keys of a trace, or of an item in a data set of a tracing tool."""
     has_key = not EXPORT_KEYS.isdisjoint(record) or any(pair <= record.keys() for pair in EXPORT_PAIRS)
     return has_key or any(isinstance(record.get(key), Mapping) for key in ("input", "inputs", "attributes"))
 

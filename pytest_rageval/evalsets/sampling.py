@@ -44,7 +44,6 @@ class SampleSpec:
 
 
 def parse_sample(size: object, seed: object = 0, stratify: object = None) -> SampleSpec:
-    """Parse the marker's arguments `sample`, `seed` and `stratify` (a tag, a list of tags, False for none)."""
     size, seed = plain_number(size), plain_number(seed)
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise InputError(
@@ -167,10 +166,9 @@ def in_sample(name: str, share: float) -> bool:
 
 
 def select_subset(evalset: EvalSet, *, sample: float = 1.0, shard: tuple[int, int] | None = None) -> EvalSet:
-    """Return the eval set with only the examples of a sample, or of one shard of it.
+    """Return the eval set with only the examples of a sample (a share), or of a shard of it (its number, of how many).
 
-    `sample` is the share of the examples, and `shard` the number of the shard, from 1, with the number of shards. A
-    shard may be empty, a sample may not.
+    A shard may be empty, a sample may not.
     """
     if sample >= 1 and shard is None:
         return evalset

@@ -27,7 +27,7 @@ def digest(value: Any) -> str:
 
 
 def canonical_json(value: Any) -> str:
-    """Return a JSON value as text in canonical form, which `digest` hashes; raises the same errors as `digest`."""
+    """Return a JSON value as text in canonical form; raises as `digest`."""
     return encode_basestring(value) if type(value) is str else _ENCODER.encode(value)
 
 
@@ -36,10 +36,7 @@ def text_digest(text: str) -> str:
 
 
 def digest_of_all(values: Iterable[Any]) -> str:
-    """Return the SHA-256 of a sequence of JSON values, as 64 hex digits, with one value in memory at a time.
-
-    The hashed bytes are the canonical form of each value, followed by a line feed.
-    """
+    """Return the SHA-256 of JSON values in order, each followed by a line feed; one value is in memory at a time."""
     sha256 = hashlib.sha256()
     for value in values:
         # The canonical form has no line feed, so different sequences have different bytes.

@@ -134,7 +134,7 @@ def _normalize_sql(statement: str) -> str:
 
 
 def write_atomically(path: Path, content: Iterable[bytes]) -> None:
-    """Replace the content of a file atomically: write a temporary file in the same folder, then rename it.
+    """Replace the content of a file atomically, by a temporary file in the same folder.
 
     A symbolic link is followed. An existing file keeps its permissions. After an OSError its old content is unchanged.
     """
@@ -207,10 +207,7 @@ class SpecialFileError(OSError):
 
 
 def refuse_special(path: Path) -> None:
-    """Raise `SpecialFileError` for a pipe, a socket or a device, since reading it may never end.
-
-    A folder passes this check; opening it fails.
-    """
+    """Raise `SpecialFileError` for a pipe, a socket or a device, since reading it may never end."""
     kind = SPECIAL_FILE_TYPES.get(stat.S_IFMT(path.stat().st_mode))
     if kind is not None:
         raise SpecialFileError(f"it is {kind}, and only a regular file is read")

@@ -109,7 +109,6 @@ def is_identifier(text: str) -> bool:
 
 
 def _has_text(kind: Any) -> bool:
-    """Whether the objects of a type have a text of their own, not the one that only names type and address."""
     return kind.__str__ is not object.__str__
 
 
@@ -167,7 +166,7 @@ def is_data_frame(value: Any) -> bool:
 
 
 def data_frame_rows(frame: Any) -> Iterable[dict[str, object]]:
-    """Return an iterator over the rows of a data frame, each as a dict of the values by column, without the index."""
+    """Return an iterator over the rows of a data frame, each as a dict by column, without the index."""
     if hasattr(frame, "iter_rows"):
         rows: Iterable[dict[str, object]] = frame.iter_rows(named=True)
         return rows
@@ -214,7 +213,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def format_signature(function: Callable[..., Any]) -> str:
-    """Return the name of a function and its parameters, such as "search(query, k=5)", for messages."""
+    """Return the name of a function and its parameters, such as "search(query, k=5)"."""
     return f"{getattr(function, '__qualname__', type(function).__name__)}{inspect.signature(function)}"
 
 
@@ -263,6 +262,5 @@ def as_number(value: Any) -> float | None:
 
 
 def as_share(value: Any) -> float | None:
-    """Return a number in [0, 1] as a float; None for anything else."""
     number = as_number(value)
     return number if number is not None and 0 <= number <= 1 else None

@@ -1,9 +1,4 @@
-"""Lazy imports: a function is imported at its first call.
-
-The registries of eval-set formats, retriever adapters, answer measures and reports contain such functions, so that a
-run imports only the modules that it uses. (The registry of scores imports a method's module when one of its scores is
-requested.)
-"""
+"""Lazy imports: a function is imported at its first call, so that a run imports only the modules that it uses."""
 
 from collections.abc import Callable
 from functools import cached_property

@@ -76,7 +76,6 @@ class Secret:
 
 
 def basic_token(login: str) -> str:
-    """Return "user:password" in Base64, as the header `Authorization: Basic` has it."""
     return base64.b64encode(login.encode(errors="surrogateescape")).decode()
 
 
@@ -91,7 +90,6 @@ class Credentials:
     expired: tuple[Secret, ...] = ()  # former keys, which a delayed response may still quote
 
     def with_api_key(self, api_key: Secret) -> "Credentials":
-        """Return a copy with a new key. The old key is added to `expired`."""
         former = self.expired if self.api_key is None else (*self.expired, self.api_key)
         return Credentials(api_key, self.login, self.query, former)
 

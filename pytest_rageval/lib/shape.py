@@ -48,15 +48,12 @@ Check = Callable[[Any], None]  # raises `_MismatchError` for a value of another 
 
 
 def check_shape(value: object, kind: Any) -> None:
-    """Check a value against a type.
+    """Check a value against a type; ValueError has the place of the first difference.
 
     Understands `TypedDict` (unknown keys are allowed: a later version may have written them), `list[…]`, `dict[…]`,
     `Mapping`, `Sequence` and `tuple` with the types of their items, unions, `Literal`, `Annotated` with `Between` or
     `Length`, and classes. Numbers are finite, a boolean is no number, and an integer is also a `float`. `Any` allows
     everything that does not nest too deeply.
-
-    Raises:
-        ValueError: the value has another shape; the message has the place of the first difference.
     """
     try:
         _check_for(kind)(value)
@@ -68,8 +65,7 @@ def check_shape(value: object, kind: Any) -> None:
 def check_fields(kind: type, values: Mapping[str, object]) -> None:
     """Check values for the fields of a dataclass or a named tuple against the types of the fields.
 
-    Raises:
-        ValueError: a value has another type, or there is no such field; the message has the place.
+    ValueError has the place of a value of another type, or names the field that there is not.
     """
     checks = _checks_of_fields(kind)
     for name, value in values.items():
@@ -83,11 +79,7 @@ def check_fields(kind: type, values: Mapping[str, object]) -> None:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the parsed JSON.
-
-    Raises:
-        ValueError: the content is not JSON, or contains `NaN` or an infinite number, or nests too deeply.
-    """
+    """Return parsed JSON; ValueError if it is none, contains `NaN` or an infinite number, or nests too deeply."""
     try:
         return json.loads(
             content.removeprefix(BOM).decode("utf-8"),

@@ -107,7 +107,7 @@ def text_of(value: object, limit: int = MAX_TEXT) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text escaped for one line, such as a table cell: line feeds and tabs are escaped too."""
+    """Return a text escaped for one line, such as a table cell: line feeds and tabs are escaped too."""
     return printable(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
@@ -184,7 +184,6 @@ class CharacterMap(dict[int, str]):
 
 
 def is_word_character(character: str) -> bool:
-    """Whether a character is a letter, a digit, or a mark that belongs to one, in any script."""
     return unicodedata.category(character)[0] in "LMN"
 
 
@@ -238,11 +237,7 @@ _COMPATIBILITY_MAP: Final = CharacterMap(_compatibility_form)
 
 
 def has_unspaced(text: str) -> bool:
-    """Whether a text has characters of a script that writes words without spaces between them.
-
-    These scripts are ideographs, kana, bopomofo, Yi, Thai, Lao, Khmer, Myanmar, Tai, Javanese and Balinese. Korean is
-    not one of them, since it puts spaces between words.
-    """
+    """Whether a text has characters of a script without spaces between words (see `_UNSPACED_BLOCKS`)."""
     return not text.isascii() and _UNSPACED.search(text) is not None
 
 

@@ -44,7 +44,6 @@ CONTEXT_FORMS: Final = {
     "filters": 'It is an object: {"tenant": "acme"}.',
     "metadata": 'It is an object: {"source": "chat"}.',
 }
-"""The form of each part of the context, for error messages."""
 
 CONTEXT_COPIERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "history": lambda messages: list(map(dict, messages)),
@@ -109,9 +108,7 @@ class Retriever:
         """Return the first k different documents for a query; fewer if the retriever returned fewer.
 
         A retriever that is configured to return a certain number of documents keeps that number, unless k is larger.
-        Documents whose ids an example has under `extra["exclude_ids"]` are left out.
-
-        With `alone` the retriever is called for this query alone, even if it accepts several questions in one call.
+        With `alone` it is called for this query alone, even if it accepts several questions in one call.
         """
         example, own_k = Example("", query) if isinstance(query, str) else query, self._search.own_k
         excluded = _excluded(example)
@@ -226,8 +223,7 @@ def adapt_retriever(
 ) -> Retriever:
     """Return the object of a fixture, by default `rageval_retriever`, as a `Retriever`.
 
-    The first adapter that recognises the object adapts it. `id_path` is the path of the field with the ids of the
-    documents; empty: the usual names.
+    `id_path` is the path of the field with the ids of the documents; empty: the usual names.
     """
     read = partial(retrieval_from, id_path=id_path)
     return Retriever(
@@ -236,6 +232,5 @@ def adapt_retriever(
 
 
 def failure_cause(name: str) -> Cause:
-    """Return the cause of examples for which the retriever of a fixture fails."""
     # A failure of another retriever does not count against the retriever under test.
     return "run" if name == REFERENCE_FIXTURE else "retriever"

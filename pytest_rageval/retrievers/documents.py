@@ -95,10 +95,9 @@ def document_from(item: object, id_path: str = "") -> Document:
 
     A string is a text without an id. A dict or an object is read by key or attribute: the text under a name in
     `TEXT_NAMES`, the id under a name in `ID_NAMES`, of the item or of its metadata; the first match counts, and a
-    missing value of a data frame is no match. The fields of a `Document` are converted to their types. Pairs
-    (document, score) and LlamaIndex's nodes with a score become the document with that score. A node of LlamaIndex has
-    the id of the document that it was cut from, if it has one, and its own as `chunk_id`. An item with an id and
-    without text has the text "".
+    missing value of a data frame is no match. Pairs (document, score) and LlamaIndex's nodes with a score become the
+    document with that score. A node of LlamaIndex has the id of the document that it was cut from, if it has one, and
+    its own as `chunk_id`. An item with an id and without text has the text "".
     """
     document = _read_item(item)
     return _with_id_at(document, item, id_path) if id_path else document

@@ -31,10 +31,7 @@ MIN_SHARE_OF_NUMBERS: Final = 0.75  # the same for short numbers, such as those 
 
 
 class GoldField(NamedTuple):
-    """A field whose values are ids of gold passages, in so many rankings of those that were searched.
-
-    `path` is such as "metadata.source", and `values` are some of the ids.
-    """
+    """A field whose values are ids of gold passages, in so many rankings of those that were searched."""
 
     path: str
     values: tuple[str, ...]
@@ -69,7 +66,6 @@ def _get(holder: Any, name: str) -> Any:
 
 
 def _of_pair(item: Any) -> Any:
-    """Return the document of a pair (document, score); any other item unchanged."""
     return item[0] if isinstance(item, tuple) and item and not hasattr(item, "_fields") else item
 
 
@@ -85,8 +81,6 @@ class SimilarIds(NamedTuple):
 
 
 class FieldSample:
-    """The fields of the first retrieved documents, by the identity of the document."""
-
     def __init__(self) -> None:
         self._fields: dict[str, dict[str, str]] = {}
 

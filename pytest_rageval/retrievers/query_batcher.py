@@ -21,10 +21,7 @@ MAX_BATCH: Final = 100
 
 
 class QueryBatcher:
-    """Calls a retriever's function `(queries, k)`, sync or async, for batches, and returns the result of each question.
-
-    `read` converts the result of a question.
-    """
+    """Calls a retriever's function `(queries, k)`, sync or async, for batches, and splits the result by question."""
 
     def __init__(
         self,
@@ -45,11 +42,10 @@ class QueryBatcher:
 
     @property
     def completion_counts(self) -> Counter[str]:
-        """The number of completions that the function requested, by model."""
         return self._user.completion_counts
 
     def expect(self, questions: Iterable[str], k: int | None) -> None:
-        """Announce the questions that follow, in this order. This replaces an earlier announcement."""
+        """Announce the questions that follow, in this order, in place of an earlier announcement."""
         self._expected = dict.fromkeys((question, k) for question in questions)
         self._fetched.clear()
 
@@ -145,7 +141,6 @@ class QueryBatcher:
                 future.set_result(result)
 
     async def _results(self, questions: list[str], k: int | None) -> list[Any]:
-        """Call the function, and return for each question its converted result, or the error of the conversion."""
         returned = await self._user.call(questions, k)
         is_list = isinstance(returned, list | tuple)
         if is_list and len(returned) == len(questions):

@@ -212,7 +212,6 @@ POSITIONS_HINT: Final = (
 
 
 def _kind(values: Sequence[Any]) -> str:
-    """Return the kind of the values of a list: "text", "integer", "decimal", "list" or "document"."""
     if not values:
         return "document"
     if all(isinstance(value, str) for value in values):

@@ -89,7 +89,6 @@ class Shape:
 
     @cached_property
     def is_table(self) -> bool:
-        """True if the suffix is `.csv` or `.tsv`."""
         return self.suffix in (".csv", ".tsv")
 
     @property
@@ -111,7 +110,6 @@ class Shape:
 
     @cached_property
     def is_json(self) -> bool:
-        """True if the content begins with `{` or `[`, as a JSON object or array."""
         return self.head.lstrip()[:1] in ("{", "[")
 
     @cached_property
@@ -207,10 +205,9 @@ def is_json_by_topic(head: str) -> bool:
 def find_format(
     path: Path, formats: Mapping[str, Format], name: str | None = None, options: Collection[str] = ()
 ) -> Format:
-    """Return the format with the given name or, if `name` is None, the format that recognises the path.
+    """Return the format with the given name or, if `name` is None, the one that recognises the path.
 
-    If several formats recognise it, formats that have all of `options` are preferred, then formats that are not
-    general. InputError if none is left, or several.
+    If several recognise it, formats that have all of `options` are preferred, then formats that are not general.
     """
     if name is not None:
         if name not in formats:
@@ -307,12 +304,10 @@ def _is_alce(shape: Shape) -> bool:
 
 
 def is_alce_prompt(shape: Shape) -> bool:
-    """Return True for a file of ALCE with a prompt and its examples."""
     return shape.mentions("demos", "demo_prompt", "doc_prompt")
 
 
 def is_golden(names: Collection[str]) -> bool:
-    """Return True for the keys of a golden of DeepEval, in snake case or in camel case, without a key `question`."""
     own = {"retrievalcontext", "sourcefile", "additionalmetadata", "customcolumnkeyvalues", "expectedtools"}
     return (
         "input" in names
@@ -322,7 +317,6 @@ def is_golden(names: Collection[str]) -> bool:
 
 
 def is_test_case(names: Collection[str]) -> bool:
-    """Return True for the keys of a test case of promptfoo, or the columns of a table of test cases."""
     return any(str(name).startswith("__expected") for name in names) or {"vars", "assert"} <= {*names}
 
 

@@ -1,4 +1,4 @@
-"""Published data sets of questions.
+"""Published data sets of questions. docs/reference/eval-sets.md says what each reader takes from a file.
 
 Contexts that a system retrieved are not gold passages. Like all contexts of a question they are kept under
 `extra["passages"]`.
@@ -29,17 +29,11 @@ EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def by_id(names: Iterable[str]) -> list[dict[str, str]]:
-    """Return the different ids as gold passages."""
     return [{"id": name} for name in dict.fromkeys(names)]
 
 
 def read_squad(path: Path) -> Records:
-    """Yield records with the question's paragraph as the gold passage: its text, and its span in the article.
-
-    The source of the span is the article's title, which is also the tag `title`; an article without a title is named
-    by its number, "article 3". The offsets of the span refer to the article's text as `articles` returns it. Offsets of
-    answers in the paragraph are kept under `extra["answer_starts"]`.
-    """
+    """Yield records whose gold passage has a span too: its source is the article, its offsets those in `articles`."""
     for check, source, contexts, paragraphs in _articles(path):
         start = 0
         for i, (context, paragraph) in enumerate(zip(contexts, paragraphs, strict=True), 1):
@@ -61,12 +55,11 @@ def read_squad(path: Path) -> Records:
 
 
 def articles(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the source and the text of each article: its paragraphs, separated by blank lines."""
+    """Yield the source (title, or number) and the text of each article: its paragraphs, separated by blank lines."""
     return ((source, SEPARATOR.join(contexts)) for _, source, contexts, _ in _articles(path))
 
 
 def _articles(path: Path) -> Iterator[tuple[Check, str, list[str], list[dict[str, object]]]]:
-    """Yield the `Check`, the source, the texts of the paragraphs and the paragraphs of each article."""
     for number, (check, article) in enumerate(check_records(json_elements(path, "data"), "paragraphs"), 1):
         title = article.get("title")
         source = f"article {number}" if title is None else check.text(title, "title")
@@ -76,11 +69,7 @@ def _articles(path: Path) -> Iterator[tuple[Check, str, list[str], list[dict[str
 
 
 def read_alce(path: Path) -> Records:
-    """Yield records with the long answer as `reference`, and the short answers with their aliases as `answer_set`.
-
-    The short answers are QAMPARI's `answers`, the `short_answers` of ASQA's `qa_pairs`, or the `claims` of ELI5, each a
-    sentence. The id is `id`, `sample_id` or `qid`; if a record has none of these keys, it is the record's number.
-    """
+    """Yield records with QAMPARI's `answers`, the `short_answers` of ASQA's `qa_pairs`, or the `claims` of ELI5."""
     records = json_elements(path, "demos") if is_alce_prompt(Shape(path)) else json_records(path)
     for number, (check, record) in enumerate(check_records(records, "question"), 1):
         ids = [record.pop(key) for key in ALCE_IDS if record.get(key) is not None]
@@ -110,10 +99,6 @@ def _answer_set(record: dict[str, object], check: Check) -> list[list[str]]:
 
 
 def read_asqa(path: Path) -> Records:
-    """Yield records with the short answers of `qa_pairs` as `answer_set`, and the first long answer as `reference`.
-
-    The paragraphs of Wikipedia that the annotators added (`knowledge`) are gold passages.
-    """
     for number, (check, record) in enumerate(
         check_records(json_records(path), "ambiguous_question", "qa_pairs"), 1
     ):
@@ -136,10 +121,6 @@ def read_asqa(path: Path) -> Records:
 
 
 def read_qampari(path: Path) -> Records:
-    """Yield records with the texts of the proofs as gold passages.
-
-    Each answer with its aliases is an item of `answer_set`.
-    """
     for check, record in check_records(json_records(path), "qid", "question_text", "answer_list"):
         answers = check.objects(record.pop("answer_list"), "answer_list")
         answer_set = []
@@ -163,10 +144,7 @@ def read_qampari(path: Path) -> Records:
 
 
 def read_lfrqa(path: Path) -> Records:
-    """Yield records with the long answer as `reference` and the cited documents as gold passages, by id.
-
-    The tag `domain` is the first part of the id: "writing" of "writing-search-test-510".
-    """
+    """Yield records with the tag `domain`, the first part of the id: "writing" of "writing-search-test-510"."""
     for check, record in check_records(json_records(path), "qid", "question", "answer"):
         identifier = check.name(record.pop("qid"), "qid")
         cited = check.array(record.pop("gold_doc_ids", None), "gold_doc_ids")
@@ -181,10 +159,7 @@ def read_lfrqa(path: Path) -> Records:
 
 
 def read_retrievalqa(path: Path) -> Records:
-    """Yield records with `ground_truth` as the answers; the tag `source` is the data set that a question is from.
-
-    A context is an object, or in some records a text.
-    """
+    """Yield records with the tag `source`, the data set that a question is from. A context may be a text."""
     for check, record in check_records(json_records(path), "question_id", "question", "ground_truth"):
         answers = check.texts(record.pop("ground_truth"), "ground_truth")
         source = record.pop("data_source", None)
@@ -202,12 +177,7 @@ def read_retrievalqa(path: Path) -> Records:
 
 
 def read_nq_open(path: Path) -> Records:
-    """Yield records with the contexts that are marked `isgold` as gold passages.
-
-    The default id of a record is its number, from 1. A gold passage has the text of the context and, if it has one, its
-    id. Answers of EfficientQA's test set that people rated (such as `def_correct_predictions`) are kept under `extra`,
-    and are not reference answers.
-    """
+    """Yield records. Answers of EfficientQA's test set that people rated are kept under `extra`, as no references."""
     for number, (check, record) in enumerate(check_records(json_records(path)), 1):
         if "ctxs" not in record:
             check.record(record, "question", "answer")
@@ -225,23 +195,16 @@ def read_nq_open(path: Path) -> Records:
 
 
 def read_openqa(path: Path) -> Records:
-    """Yield records; the default id is the record's number, from 1. The system's answer is `extra["prediction"]`."""
     for number, (check, record) in enumerate(check_records(json_records(path), "question", "answer"), 1):
         answers = check.texts(record.pop("answer"), "answer")
         yield check.place, {"id": number, **record, "answers": list(dict.fromkeys(answers))}
 
 
 def read_kilt(path: Path) -> Records:
-    """Yield records with each page of the provenance as a gold passage, by its Wikipedia id.
+    """Yield records with each page of the provenance as a gold passage, even if several of its paragraphs are cited.
 
-    A page is one gold passage, even if several of its paragraphs are cited. Paragraph and character offsets stay under
-    `extra["provenance"]`, since they refer to KILT's own snapshot of Wikipedia.
-
-    KILT has a set of pages for each output. All pages of a set are needed, and any one set is enough. KILT's own
-    precision@k and recall@k count a set as one hit, at the rank of its last page, and look beyond rank k for it. The
-    scores of this package count pages among the first k. The sets are kept under `extra["evidence_sets"]`.
-
-    Keys of an output that are not of KILT are kept with it under `extra["output"]`.
+    Paragraph and character offsets stay under `extra["provenance"]`, since they refer to KILT's own snapshot of
+    Wikipedia. Keys of an output that are not of KILT are kept with it under `extra["output"]`.
     """
     for check, record in check_records(json_records(path), "id", "input"):
         outputs = check.objects(record.pop("output", None), "output")
@@ -270,11 +233,7 @@ def read_kilt(path: Path) -> Records:
 
 
 def read_clapnq(path: Path) -> Records:
-    """Yield records of CLAP NQ with the passages as gold passages, by text, and the long answer as `reference`.
-
-    A question whose answer is empty has neither gold passages nor a reference: its passages do not answer it. What is
-    known of the answers is kept under `extra["output"]`.
-    """
+    """Yield records; the passages of a question with an empty answer do not answer it, and are not gold."""
     for check, record in check_records(json_records(path), "id", "input", "passages", "output"):
         passages = check.objects(record["passages"], "passages")
         texts = [check.text(passage.get("text"), "passages", i, "text") for i, passage in enumerate(passages)]
@@ -298,13 +257,7 @@ def _pages(sources: Sequence[Mapping[str, object]], check: Check) -> list[str]:
 
 
 def read_ms_marco_answers(path: Path, *, topics: str | None = None) -> Records:
-    """Yield records with answers; a query whose question is not among the topics is left out.
-
-    Args:
-        path: path of a JSON lines file.
-        topics: path of the file of questions, relative to the folder of `path`. Its lines are id, tab, question, as in
-            MS MARCO's `queries.dev.tsv`. "ids": the id is used as the question, which only a recorded run can answer.
-    """
+    """Yield records with answers; a query whose question is not among the topics is left out."""
     if topics is None:
         raise InputError(
             f"{path.name} contains answers and no questions.\n"
@@ -326,10 +279,7 @@ def _real_answers(check: Check, value: Any) -> list[str]:
 
 
 def read_ms_marco(path: Path) -> Records:
-    """Yield records with the selected passages as gold passages, and all passages under `extra["passages"]`.
-
-    The id of a passage is the id of its query and its position, from 0: "9652-0". The query's type is a tag.
-    """
+    """Yield records; the id of a passage is the id of its query and its position, from 0: "9652-0"."""
     for check, record in check_records(
         rows_or_records(path, MS_MARCO_LISTS), "query_id", "query", "passages"
     ):
@@ -354,10 +304,9 @@ def read_ms_marco(path: Path) -> Records:
 
 
 def read_hotpotqa(path: Path) -> Records:
-    """Yield records with each paragraph that contains a supporting fact as a gold passage, by its text.
+    """Yield records with the paragraphs that contain a supporting fact as gold passages.
 
-    All of these paragraphs are needed (`full_recall`). In the full-wiki setting a paragraph may be missing from the
-    context; the gold passage then has the paragraph's title as its id.
+    In the full-wiki setting a paragraph may be missing from the context; its title is then the id of the gold passage.
     """
     for check, record in check_records(json_records(path), "question", "supporting_facts", "context"):
         identifier = record.pop("_id", record.get("id"))
@@ -405,10 +354,10 @@ def _pairs(value: Any, check: Check, name: str) -> list[tuple[Any, Any]]:
 
 
 def read_musique(path: Path) -> Records:
-    """Yield records with the supporting paragraphs as gold passages, by their texts; all are needed (`full_recall`).
+    """Yield records with the tags `hops` and `answerable`.
 
     A question that its paragraphs do not answer, as in MuSiQue-Full, has no answers and no gold passages, and
-    " (unanswerable)" is appended to its id. The tags are the number of `hops`, and `answerable`.
+    " (unanswerable)" is appended to its id.
     """
     for check, record in check_records(json_records(path), "id", "question", "paragraphs"):
         paragraphs = check.objects(record.pop("paragraphs"), "paragraphs")
@@ -434,15 +383,7 @@ def read_musique(path: Path) -> Records:
 
 
 def read_fanoutqa(path: Path, *, gold: str = "pageid") -> Records:
-    """Yield records with each page of evidence as a gold passage, by id. All pages are needed (`full_recall`).
-
-    If the answer is a list or an object, each value in it is an item of `answer_set`, prefixed with its keys
-    ("Tokyo: 37"); nested lists and objects are flattened. Records of the test set have no answers.
-
-    Args:
-        path: path of the file.
-        gold: the key whose value is the id of a page in the corpus: "pageid", "title" or "url".
-    """
+    """Yield records; each value in an answer that is a list or an object is an item of `answer_set` ("Tokyo: 37")."""
     if gold not in PAGE_KEYS:
         raise InputError(f"gold={gold!r} is none of {', '.join(PAGE_KEYS)}, by which a page can be named.")
     for check, record in check_records(json_records(path), "id", "question"):

@@ -1,4 +1,4 @@
-"""Eval sets of other evaluation tools: AutoRAG, DeepEval, LlamaIndex, Ragas and promptfoo."""
+"""Eval sets of other tools: AutoRAG, DeepEval, LlamaIndex, Ragas and promptfoo; see docs/reference/eval-sets.md."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,15 +34,7 @@ def as_passages(texts: Iterable[str]) -> list[dict[str, str]]:
 
 
 def read_autorag(path: Path, *, texts: bool = True) -> Records:
-    """Yield records with `generation_gt` as the answers, and the passages of `retrieval_gt` as gold.
-
-    `retrieval_gt` is a list of lists: one passage of each inner list is needed. The passages of an inner list are a
-    group, which is named by its number, from 1.
-
-    Args:
-        path: path of the file, as Parquet or JSON lines.
-        texts: True to take the texts of the gold passages from `corpus.parquet` in the same folder, if there is one.
-    """
+    """Yield records; one passage of each inner list of `retrieval_gt` is needed: a group, named by its number."""
     file = path.parent / AUTORAG_CORPUS
     known: dict[str, str] = {}
     if texts and file.exists():
@@ -73,16 +65,6 @@ UPPER_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_deepeval(path: Path, *, separator: str = "|") -> Records:
-    """Yield records with the texts of `context`, the ideal passages, as gold passages.
-
-    `expected_output` is the `reference`, and `additional_metadata` the `metadata`. `retrieval_context` and
-    `actual_output` are of the application, and not gold: they are kept under `extra` as `retrieved` and `answer_given`,
-    with the other keys, such as `source_file`. The id is the record's number, from 1.
-
-    Args:
-        path: path of the file.
-        separator: the text between two passages in one text, which DeepEval writes to CSV and JSON lines.
-    """
     for number, (check, record) in enumerate(check_records(rows_or_records(path), "input"), 1):
         yield check.place, {"id": number, **read_golden(record, check, separator)}
 
@@ -114,10 +96,6 @@ def read_golden(record: JsonObject, check: Check, separator: str = "|") -> dict[
 
 
 def read_llama_index(path: Path) -> Records:
-    """Yield records with the reference contexts as gold passages, by text, and the reference answer as `reference`.
-
-    The id is the record's number, from 1. Who wrote question and answer is kept under `extra`.
-    """
     for number, (check, record) in enumerate(check_records(json_records(path), "query"), 1):
         answer = record.pop("reference_answer", None)
         texts = check.texts(record.pop("reference_contexts", None), "reference_contexts")
@@ -131,10 +109,7 @@ def read_llama_index(path: Path) -> Records:
 
 
 def read_llama_index_pairs(path: Path) -> Records:
-    """Yield records of the queries, with the relevant documents as gold passages, by id and text.
-
-    The corpus is not held in memory: the file is read a second time for the texts of gold passages.
-    """
+    """Yield records. The corpus is not held in memory: the file is read a second time for the texts."""
     queries: dict[str, object] = {}
     relevant: dict[str, list[str]] = {}
     for part, key, value in json_nested_members(path):
@@ -162,19 +137,11 @@ RAGAS_LISTS: Final = (
     *("user_input", "contexts", "reference_contexts", "retrieved_contexts"),
     *("reference_context_ids", "retrieved_context_ids", "ground_truths"),
 )
-"""The columns of lists in a table."""
 
 ROLES: Final = {"human": "user", "ai": "assistant"}
 
 
 def read_ragas(path: Path) -> Records:
-    """Yield records with the reference contexts as gold passages, by text, by id, or by both.
-
-    `reference` (`ground_truth`, or the first of `ground_truths`, before 0.2) is the `reference`. What the application
-    retrieved and answered is not gold: it is kept under `extra` as `retrieved` and `answer_given`. How a question was
-    made (`synthesizer_name`, …) are tags. The messages of a conversation before its last question are the history. The
-    id is the record's number, from 1.
-    """
     # In a table, a record has no key for an empty cell.
     has_answers = "answer" in Shape(path).names
     for number, (check, record) in enumerate(check_records(rows_or_records(path, RAGAS_LISTS)), 1):
@@ -260,19 +227,7 @@ def find_assertion(text: str) -> tuple[str, str | None] | None:
 def read_promptfoo(
     path: Path, *, fields: Mapping[str, str] | None = None, ignore: str = "", delimiter: str | None = None
 ) -> Records:
-    """Yield records with the answers that the assertions of a test require.
-
-    `equals`, `contains` and `icontains` require a text, `contains-any` one of several texts, and `contains-all` all of
-    them. One required text, or one of several, becomes `answers`; several become `answer_set`. The text of `factuality`
-    and `similar` becomes the `reference`. Metadata become tags. The default id is the number of the test.
-
-    Args:
-        path: path of the file.
-        fields: map from native names to variables, as for tables. The default question is the variable `question`,
-            `query`, `input`, `user_input`, `user_query`, `prompt` or `message`, or the only variable.
-        ignore: types of assertions to leave out, with commas between them, such as "llm-rubric, latency".
-        delimiter: the character between the cells of a table.
-    """
+    """Yield records with the answers that the assertions of a test require; the default id is the test's number."""
     if not isinstance(ignore, str):
         raise InputError(f'ignore={ignore!r} is not a text.\nWrite ignore="llm-rubric, latency".')
     named = {} if fields is None else check_field_map(fields)

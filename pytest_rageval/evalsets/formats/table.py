@@ -1,4 +1,7 @@
-"""Tables: comma- and tab-separated files with a header, Parquet, and data frames; their cells may contain lists."""
+"""Tables: comma- and tab-separated files with a header, Parquet, and data frames; their cells may contain lists.
+
+docs/reference/eval-sets.md says which columns and cells are read, and what the options do.
+"""
 
 import ast
 import csv
@@ -62,24 +65,6 @@ def read_table(
     delimiter: str | None = None,
     quote: str = '"',
 ) -> Records:
-    """Yield records from the rows of a table.
-
-    A column with the name of a native field (`question`, `gold.id`, `tags.topic`) is this field; other columns are kept
-    under `extra`. A cell of `answers`, `answer_set`, `gold` or a part of it, `nuggets` or `tags` that is a list or an
-    object (`LIST_CELL`) is parsed as JSON, or as Python prints it. An empty cell has no value, and neither has a cell
-    with a word that data frames write for a missing value ("nan", "NaN", "<NA>", "NaT"; of ids and numbers also
-    "None"). Rows that follow each other with the same id and different gold passages are one example.
-
-    Args:
-        path: path of the file.
-        fields: map from native names to columns, as in `field_map.map_fields`: `{"question": "query", "gold.id":
-            "doc"}`. With `{"id": "#"}` the id of a row is its number, from 1.
-        separator: text between several values in one cell of `answers`, `nuggets` or a part of `gold`, such as " | ".
-        delimiter: the character between cells; default: that of Excel's first line `sep=;`, a tab in .tsv files, else a
-            comma.
-        quote: the character around cells that contain the delimiter; it is doubled within a cell. "": cells are not
-            quoted.
-    """
     if not (delimiter is None or (isinstance(delimiter, str) and len(delimiter) == 1)):
         raise InputError(f"delimiter={delimiter!r} is not one character.")
     if not (isinstance(quote, str) and len(quote) <= 1):
@@ -113,11 +98,7 @@ def frame_records(
     name: str = "The data frame",
     separator: str | None = None,
 ) -> Records:
-    """Yield records from the rows of a data frame, with the columns and cells of a file (see `read_table`).
-
-    The values of a row are as JSON represents them, without missing values. The map `fields` may also name paths in
-    the objects in a column.
-    """
+    """Yield records from the rows of a data frame, read as those of a file; the map may also name paths in objects."""
     columns = _columns(header, {} if fields is None else check_field_map(fields))
     refuse_gold_twice(columns, name)
     in_header = {target: source for target, source in columns.items() if source in header}
@@ -165,10 +146,7 @@ def _join_rows(records: Records) -> Records:
 
 
 def _columns(header: Sequence[str], renamed: Mapping[str, str]) -> dict[str, str]:
-    """Return the column of each native name.
-
-    A column with the name of a native field is that field, unless the map uses the name or the column.
-    """
+    """Return the column of each native name: of that name, unless the map uses the name or the column."""
     return {name: name for name in header if is_target(name) and name not in renamed.values()} | dict(renamed)
 
 
@@ -225,13 +203,12 @@ def _parse_cell(target: str, cell: Any, separator: str | None, place: str) -> An
 
 
 def _parse_integer(target: str, cell: str) -> str | int:
-    """Parse the integer in a cell of a number field; any other text is returned for the later check of the record."""
+    """Parse the integer in a cell of a number field; the check of the record refuses any other text."""
     number = INTEGER.fullmatch(cell.strip()) if target in NUMBER_FIELDS else None
     return cell if number is None else int(number[1])
 
 
 def is_list_cell(cell: str) -> bool:
-    """Return True if a cell has the form of a list, an object, a tuple of texts, or of the beginning of one."""
     return LIST_CELL.fullmatch(cell.strip()) is not None
 
 
@@ -254,10 +231,7 @@ def _to_json_token(token: re.Match[str]) -> str:
 
 
 def rows_or_records(path: Path, lists: Collection[str] = ()) -> Records:
-    """Yield the rows of a table without empty cells, or the records of a file of JSON or Parquet.
-
-    Cells of the columns `lists` are parsed as lists if they begin as one.
-    """
+    """Yield the rows of a table without empty cells, with lists in the columns `lists`; or the records of a file."""
     if not Shape(path).is_table:
         yield from json_records(path)
         return
@@ -272,10 +246,10 @@ def rows_or_records(path: Path, lists: Collection[str] = ()) -> Records:
 def read_rows(
     path: Path, delimiter: str, quote: str = '"'
 ) -> tuple[list[str], Iterator[tuple[str, dict[str, str]]]]:
-    """Return the column names of the header, and an iterator over the place and the cells by column name of each row.
+    """Return the header's names, and an iterator over the place (the first line) and the cells by name of each row.
 
-    The place of a row is its first line. Left out are rows of empty cells, which spreadsheets write, and the index of a
-    data frame: a first column without a name, of numbers.
+    Left out are rows of empty cells, which spreadsheets write, and the index of a data frame: a first column of
+    numbers, without a name.
     """
     # The limit applies to the whole process. It is never lowered, since other code may need a higher one.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARACTERS))

@@ -38,10 +38,7 @@ Topic = tuple[str, str, dict[str, str]]
 
 
 def recognises_trec(shape: Shape) -> bool:
-    """Return True for a folder with topics and qrels, a file of topics (tags, or lines of id, tab, question), or qrels.
-
-    Qrels are lines or JSON.
-    """
+    """Return True for a folder with topics and qrels, or a file of qrels or of topics (tags, or id, tab, question)."""
     if shape.folder:
         return bool(_list_files(shape.path, "topics")) and bool(_list_files(shape.path, "qrels"))
     is_topics = "<top>" in shape.head[:4096].lower() or _is_topic_line(shape.line)
@@ -80,16 +77,10 @@ def _is_topic_line(line: str) -> bool:
 def read_trec(
     path: Path, *, topics: str | None = None, qrels: str | None = None, question: str = "title"
 ) -> Records:
-    """Yield records from topics and qrels; like trec_eval, only for topics with judgements.
+    """Yield records of the judged topics, or of all topics without judgements.
 
-    Args:
-        path: path of a folder with one file `topics*` and one file `qrels*`, of a file of topics, or of a file of
-            qrels.
-        topics: path of the file of topics, relative to the folder. "ids": there is no such file, and the id of a topic
-            is used as its question, which only a recorded run can answer.
-        qrels: path of the file of judgements, relative to the folder. If there is none, all topics are read, without
-            gold passages.
-        question: the tag whose text is the question: "title", "desc" or "narr". The other tags are kept under `extra`.
+    `topics` and `qrels` name files beside `path` or in it; "ids" as `topics` takes each id as its question. `question`
+    is the tag whose text is the question: "title", "desc" or "narr". The other tags are kept under `extra`.
     """
     topics_file, qrels_file = _find_files(path, topics, qrels)
     judged = None if qrels_file is None else read_qrels(qrels_file)
@@ -167,9 +158,8 @@ def read_questions(path: Path, topics: object) -> dict[str, str] | None:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Return the grade of each judged document, by topic, in the file's order.
 
-    A line is `topic iteration document grade`, between spaces or tabs, or BEIR's `query-id corpus-id score`, between
-    tabs, which may have a header. JSON is `{topic: {document: grade}}`, the form of ranx and pytrec_eval. Grades below
-    0 (spam, in web tracks) are read as 0: judged and not relevant.
+    A line is `topic iteration document grade`, or BEIR's `query-id corpus-id score`, between tabs. JSON is `{topic:
+    {document: grade}}`. Grades below 0 (spam, in web tracks) are read as 0: judged and not relevant.
     """
     judged: dict[str, dict[str, int]] = {}
     if is_json_by_topic(Shape(path).head):
@@ -212,7 +202,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield for each topic its place, its id, and the number of each document, from `{topic: {document: number}}`."""
+    """Yield for each topic its place, its id, and the number of each document."""
     known: set[str] = set()
     for topic, documents in json_members(path):
         place = f"{path.name} topic {topic[:80]}"
@@ -227,9 +217,8 @@ def read_numbers_by_topic(path: Path) -> Iterator[tuple[str, str, dict[str, floa
 def read_topics(path: Path) -> Iterator[Topic]:
     """Yield the topics of a file with TREC's tags, or with lines of id, tab, question; the question becomes `title`.
 
-    A topic is enclosed in `<top>` and `</top>`, and has the tag `<num>` and other tags. The text of a tag ends at its
-    closing tag or at the next tag. A tag is at the beginning of a line or follows another tag; other angle brackets
-    are text.
+    The text of a tag ends at its closing tag or at the next tag. A tag is at the beginning of a line or follows another
+    tag; other angle brackets are text.
     """
     first = True
     numbered = ((number, line) for number, line in read_lines(path) if line.strip())
@@ -299,19 +288,14 @@ SPLIT: Final = re.compile(r"(?P<split>.+?)(?:-\d{5}-of-\d{5})?\.")
 
 
 def recognises_beir(shape: Shape) -> bool:
-    """Return True for a folder with a file `queries.jsonl`, compressed or not, or another file of the queries."""
     return shape.folder and bool(beir_files(shape.path, "queries"))
 
 
 def read_beir(path: Path, *, split: str | None = None, texts: bool = True) -> Records:
-    """Yield records of the queries that have judgements in a split.
+    """Yield records of the queries that have judgements in a split; the corpus is not held in memory.
 
-    Args:
-        path: path of the folder with `queries.jsonl`, `qrels/*.tsv` and optionally `corpus.jsonl`, for the texts of the
-            gold passages (title and text with a space between them). The corpus is not held in memory. In place of each
-            file there may be a folder of this name with files of JSON lines or Parquet.
-        split: name of a file in `qrels`, without its suffix; default: "test", or the only file.
-        texts: True to add the texts of the gold passages; False to use only their ids and not read the corpus.
+    In place of each file there may be a folder of this name with files of JSON lines or Parquet. The text of a gold
+    passage is title and text, with a space between them.
     """
     queries = beir_files(path, "queries")
     if not queries:

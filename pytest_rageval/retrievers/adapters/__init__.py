@@ -22,10 +22,7 @@ FRAMEWORKS: Final = {"langchain_core": "LangChain", "llama_index": "LlamaIndex",
 
 @dataclass(frozen=True)
 class MethodTest:
-    """Tells whether a retriever has all of these methods and, if there is a package, a base class of it.
-
-    The first of the methods is the one that is called. The package is one of `FRAMEWORKS`.
-    """
+    """Tells whether a retriever has all of these methods, the called one first, and a base class of a framework."""
 
     methods: Sequence[str]
     package: str = ""
@@ -37,7 +34,6 @@ class MethodTest:
 
     @property
     def description(self) -> str:
-        """What an object that passes the test is recognised as."""
         framework = f"a class of {FRAMEWORKS[self.package]}, " if self.package else ""
         return f"{framework}by its method {self.methods[0]}"
 
@@ -109,7 +105,6 @@ class RetrieverFactory:
 
 
 def search_of(retriever: object, adapters: Sequence[Adapter], name: str) -> Search:
-    """Return the `Search` of a retriever or of a factory's retriever, from the first adapter that recognises it."""
     if isinstance(retriever, RetrieverFactory):
         retriever = retriever.made()
     found = next((adapter for adapter in adapters if _call(adapter[0], retriever)), None)

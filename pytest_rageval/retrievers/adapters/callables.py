@@ -137,8 +137,8 @@ def _refuse_k_first(function: Callable[..., Any], parameters: Sequence[inspect.P
 def adapt_method(method: Callable[..., Any]) -> Search:
     """Return a search that calls a method that was found by its name, as `adapt` does.
 
-    A method that expects something else than a question is refused: its first argument is named after a vector, an id
-    or another object, or more than one further argument is required.
+    It is refused if its first argument is named after a vector, an id or another object, or if more than one further
+    argument is required.
     """
     parameters = _parameters(method) or []
     first = parameters[0].name if parameters else ""
@@ -187,7 +187,6 @@ def context_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters after the first that may be given by keyword."""
     later = (_parameters(function) or ())[1:]
     return {parameter.name: parameter for parameter in later if parameter.kind in BY_KEYWORD}
 
@@ -197,7 +196,6 @@ def required(context: Mapping[str, inspect.Parameter]) -> dict[str, bool]:
 
 
 def name_of_k(function: Callable[..., Any]) -> str | None:
-    """Return the first name of `K_NAMES` among the parameters after the first; None if there is none."""
     named = _keywords(function)
     return next((name for name in K_NAMES if name in named), None)
 

@@ -55,7 +55,6 @@ FILTER: Final = "filter"
 SEARCH_KWARGS: Final = "search_kwargs"
 
 BATCH_METHODS: Final = {"invoke": "batch", "ainvoke": "abatch"}
-"""The methods for many questions, by the method for one question."""
 
 ASYNC_FUNCTIONS: Final = {"afunc": "func", "_atransform": "_transform"}
 """The attributes of `RunnableLambda` and `RunnableGenerator` with an async function, and those with its sync form."""
@@ -443,12 +442,10 @@ LINES: Final[Mapping[str, str]] = {
 
 
 def is_store(value: object) -> bool:
-    """Whether an object is of one of the classes in `LINES`."""
     return _line(value) is not None
 
 
 def refuse(value: object) -> NoReturn:
-    """Raise CallableError with the line that makes a retriever of the object."""
     kind = type(value)
     line = _line(value) or "its retriever: index.as_retriever()"
     raise CallableError(
