@@ -24,9 +24,10 @@ from pytest_rageval.core.errors import CallableError, InputError, MissingReplyEr
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import Message, Reply, Request, request_summary
+from pytest_rageval.models.messages import Message, Reply, Request
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.summaries import request_summary
 from pytest_rageval.options.parsers import REJECTED_ARGUMENTS
 
 SERVER: Final = "function"  # the `base_url` of the requests that stand for calls of functions
@@ -224,7 +225,6 @@ class _MemoryCache:
                 return asyncio.shield(result) if isinstance(result, asyncio.Future) else result
 
     async def call_async(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of an async call with these arguments: computed now, or by an earlier call in any loop."""
         while True:
             call, future = self._register(args, kwargs)
             if call.computes:
@@ -299,7 +299,6 @@ def _refuse_recursion(name: str, key: str) -> None:
 
 
 def _is_same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether two functions with the same name have the same object, code, closure and defaults."""
     if one is other:
         return True
     if getattr(one, "__self__", None) is not getattr(other, "__self__", None):
@@ -317,7 +316,6 @@ def _definition(function: Callable[..., Any]) -> list[object]:
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:
-    """Return module and name of a function, which are part of the key of its results."""
     kind = type(function)
     name = getattr(function, "__qualname__", "" if kind.__module__ == "functools" else kind.__qualname__)
     if not name or name.endswith("<lambda>"):

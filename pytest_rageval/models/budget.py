@@ -80,8 +80,7 @@ class Budget:
     def cost(self, request: Request, reply: Reply) -> float | None:
         """Return the cost of a reply in USD, or None if the price or a bound of its tokens is not known.
 
-        If the server does not report tokens, the reserved number counts. A reply of the flex tier costs the price of
-        that tier, or the usual price if that is not known.
+        Tokens that the server does not report count as reserved.
         """
         price = self._prices.get(request.base_url, request.model)
         if price is None:
@@ -94,27 +93,20 @@ class Budget:
         return None if tokens_out is None and price.output else price.cost(tokens_in, tokens_out or 0)
 
     def batch_cost(self, base_url: str, model: str, reply: Reply) -> float | None:
-        """Return the cost of a reply in a batch, in USD; None if no price is known or the server reports no tokens.
-
-        If the price in batches is not known, the usual price counts.
-        """
+        """Return the cost of a reply in a batch, in USD; None if no price is known or the server reports no tokens."""
         price = self._prices.get(base_url, model)
         if price is None or not reply.reports_tokens_in:
             return None
         return (price.for_tier("batch") or price).cost(reply.tokens_in, reply.tokens_out)
 
     def max_batch_cost(self, requests: Sequence[Request]) -> float:
-        """Return the highest possible cost of requests in a batch, in USD; 0 without a cost limit."""
         limited = self._limits.max_cost is not None
         return sum(self._max_cost(request, batch=True) for request in requests) if limited else 0.0
 
     async def check_batch(
         self, ledger: "Cache", requests: Sequence[Request], *, open_calls: int, open_cost: float
     ) -> None:
-        """Raise BudgetError if requests in a batch could exceed a limit.
-
-        `open_calls` and `open_cost` are the calls, and their highest possible cost, of batches without replies.
-        """
+        """Raise BudgetError if requests in a batch could exceed a limit, with the batches that are still open."""
         limits = self._limits
         if not limits:
             return
@@ -140,10 +132,7 @@ class Budget:
 
     @contextlib.asynccontextmanager
     async def reserve(self, ledger: "Cache", request: Request) -> AsyncIterator[Charge]:
-        """Reserve a call at its highest possible cost, or raise BudgetError; settle it at the end of the block.
-
-        The caller puts the outcome of the call into the yielded charge.
-        """
+        """Reserve a call at its highest possible cost, or raise BudgetError; settle it at the end of the block."""
         charge = Charge()
         # Read the file of prices before anything is paid: an error after the reply would lose the reply.
         self._prices.get(request.base_url, request.model)
@@ -201,7 +190,6 @@ class Budget:
             await asyncio.sleep(POLL_S)
 
     async def _try_reserve(self, ledger: "Cache", max_cost: float) -> Spending | None:
-        """Reserve a call and return None; if that would exceed a limit, return the state of the account."""
         await self._settle(ledger)
         call = Spending(open_calls=1, open_cost=max_cost)
         reserving = asyncio.ensure_future(ledger.spend(self._run, call, **self._bounds))

@@ -25,9 +25,10 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 from pytest_rageval.calls.threads import DaemonThreadPool
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.models.cassette import read_cassette
-from pytest_rageval.models.messages import Reply, Request, RequestSummary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Entry, OpenStore, ReplyStore, Spending, skip_damaged
 from pytest_rageval.models.stores.sqlite import SqliteStore
+from pytest_rageval.models.summaries import RequestSummary
 
 POLL_S: Final = 0.05  # how often a waiting process checks for the reply that another process requests
 DAMAGED: Final = "damaged entry of the cache ignored (`rageval cache verify` lists such entries)"

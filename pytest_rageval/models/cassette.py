@@ -16,8 +16,9 @@ from typing import IO, Any, Final, cast
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.text import counted, parse_failure
-from pytest_rageval.models.messages import Reply, read_summary
+from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.summaries import read_summary
 
 VERSION: Final = 1
 MIB: Final = 2**20
@@ -81,12 +82,10 @@ def entry_line(entry: Entry) -> str:
 
 
 def parse_entry(line: str) -> Entry:
-    """Return the entry in a line of `entry_line`; LaterVersionError, or ValueError if there is none."""
     return entry_from_record(parse_json(line))
 
 
 def parse_json(line: str | bytes) -> Any:
-    """Parse untrusted JSON; ValueError for any fault."""
     try:
         return json.loads(line)
     except RecursionError as error:
@@ -116,7 +115,7 @@ def entry_from_record(record: Any) -> Entry:
 
 
 def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
-    """Yield the lines of a cassette; `errors` is the error handler for bytes that are not UTF-8, as in `bytes.decode`.
+    """Yield the lines of a cassette; `errors` is the handler for bytes that are not UTF-8.
 
     OSError, EOFError and zlib.error of the file are not mapped, in contrast to limits of size and wrong encodings.
     """
@@ -148,10 +147,9 @@ def cassette_lines(path: Path, errors: str = "strict") -> Iterator[str]:
 def update_cassette(
     path: Path, lines: Mapping[str, str], *, drop_unused: bool, partial: str, every_key: bool = False
 ) -> list[str]:
-    """Write the replies of a run to the cassette; return lines about it.
+    """Write the replies of a run, as lines by key, to the cassette; return lines about it.
 
-    `lines` are the used replies as lines of a cassette. Unused ones are removed after a full run only; `partial` says
-    why it was none.
+    Unused ones are removed after a full run only; `partial` says why it was none.
     """
     used = {key: parse_entry(line) for key, line in lines.items()}
     drop = drop_unused and not partial

@@ -32,7 +32,7 @@ JSON_TYPES: Final[Mapping[type, str]] = {
 
 
 def completion_reply(completion: Any) -> Reply:
-    """Return the reply in a parsed completion; ValueError says why it is not a completion."""
+    """Return the reply in a parsed completion; ValueError says why it is none."""
     if not isinstance(completion, Mapping):
         raise ValueError("it is not an object")  # noqa: TRY004 - the text is at fault, not an argument's type
     choices = completion.get("choices")
@@ -69,7 +69,7 @@ def typed_field(mapping: Mapping[str, object], name: str, kind: type[T]) -> T:
 
 
 def usage_reply(answer: Mapping[str, object], tokens_in: str, tokens_out: str) -> Reply:
-    """Return a reply with the model, the tier and the tokens under these names alone; "" and 0 if not reported."""
+    """Return a reply with the model, the tier and the tokens alone; "" and 0 if the server does not report them."""
     usage, model, tier = answer.get("usage"), answer.get("model"), answer.get("service_tier")
     counts = usage if isinstance(usage, Mapping) else {}
     return Reply(
@@ -86,7 +86,6 @@ def _count(value: Any) -> int:
 
 
 def _text_of(content: object) -> str:
-    """Return the content of a message as one text, without the parts that contain reasoning."""
     if not isinstance(content, list):
         return typed_field({"content": content}, "content", str)
     if not all(isinstance(part, Mapping) for part in content):
@@ -118,7 +117,7 @@ class ReportedError(Exception):
 def _response_body(messages: Sequence[Message], parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the body of a request without the model, from the messages and parameters of a chat completion.
 
-    A parameter that the API does not have, such as `stop`, is sent unchanged. The server refuses it, and the sender
+    A parameter that the API does not have, such as `stop`, is sent unchanged: the server refuses it, and the sender
     then omits it.
     """
     leading = 0
@@ -240,7 +239,7 @@ CHAT_APIS: Final[Mapping[Api, ChatApi]] = {
 
 
 def request_body(api: Api, request: Request, parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return the JSON body of a request for an API, with the entries of the parameter `extra_body` as fields."""
+    """Return the JSON body of a request, with the entries of the parameter `extra_body` as fields."""
     messages = request.well_formed_messages()
     arguments = CHAT_APIS[api].body(messages, parameters)
     body = {"model": request.model, **arguments, **(arguments.get("extra_body") or {})}

@@ -333,7 +333,6 @@ class Client:
         return answer._replace(content=self._redact(answer.content.decode("latin-1")).encode("latin-1"))
 
     async def call(self, request: Request, function: Callable[["AsyncOpenAI"], Awaitable[T]]) -> T:
-        """Call a function with the `openai` client, once; raise the errors of `complete` for this request."""
         result: T = await self._send_with_renewal(request, lambda connection: function(connection.client))
         return result
 
@@ -485,5 +484,4 @@ class Client:
         return str(self._redact(body.decode("utf-8", "replace")))[:MAX_BODY_CHARACTERS]
 
     def _redact(self, value: Any) -> Any:
-        """Redact the secrets in a text, which a server may quote; return any other value unchanged."""
         return self.server.credentials.redact(value) if isinstance(value, str) else value

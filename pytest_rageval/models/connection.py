@@ -39,7 +39,6 @@ ENVIRONMENT_HEADERS: Final = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PR
 """Environment variables that the openai client sends as headers."""
 
 CONNECTION_LIMITS: Final = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-"""The limits of the openai client."""
 
 LOGGER_PREFIXES: Final = ("openai", "httpx", "httpcore")
 """Prefixes of the names of loggers that log requests; they also match httpx2 and httpcore2."""
@@ -123,7 +122,6 @@ class Connection:
         stream: bool = False,
         **body: Any,
     ) -> httpx2.Response:
-        """Send a request once, with a body as `json` or `content`; return the response with any status."""
         merged = self._headers.copy()
         merged.update(headers)
         url = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + path.encode())
@@ -200,10 +198,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 class _OpenAITransport:
-    """Sends the requests of an `openai` client with another HTTP client.
+    """The transport of an `openai` client that sends its requests with another HTTP client.
 
     The `openai` client accepts only an HTTP client of the library that it is based on: httpx before version 3, httpx2
-    from there on. This is the transport of such a client. Both libraries have the same interface.
+    from there on. Both have the same interface.
     """
 
     def __init__(self, http: httpx2.AsyncClient, library: Any) -> None:
@@ -242,7 +240,6 @@ class _RedactingFilter(logging.Filter):
         self._thread = threading.get_ident()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact a record of this thread. In other threads the user's code may use the same libraries."""
         if record.thread != self._thread:
             return True
         try:

@@ -16,9 +16,10 @@ from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import Server
-from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request, request_summary
+from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request
 from pytest_rageval.models.sources import GatewaySettings, LiveSource, PlanSource, ReplaySource, Source
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.summaries import request_summary
 from pytest_rageval.models.usage import Prices, Usage
 
 __all__ = ["Gateway", "GatewaySettings"]

@@ -1,10 +1,9 @@
 """Generators answer a question from passages, by a model or by the user's own code.
 
-Each generator has three methods: `generate` returns a short answer, `cite` all answers with citations, `explain` a long
-answer. `adapt_generator` converts the user's object from the fixture `rageval_generator`.
+There are three methods: "generate" is for a short answer, "cite" for all answers in the passages, each with citations
+such as `[1][3]` (positions of passages, from 1), "explain" for a long answer in whole sentences.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -20,13 +19,14 @@ from pytest_rageval.lib.foreign_values import has_parameter, signature_of
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import Reply, Request, describe_parameters, empty_reason
+from pytest_rageval.models.messages import Reply, Request, empty_reason
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
     FEW_SHOT_PROMPTS,
     Prompts,
     few_shot_answer_prompt,
 )
+from pytest_rageval.models.summaries import describe_parameters
 from pytest_rageval.options.parsers import merge_parameters
 from pytest_rageval.options.settings import TEMPERATURE
 
@@ -50,14 +50,9 @@ class Generator(Protocol):
     it is a `QuestionWithHistory`. The methods that answer raise Unscored if there is no answer.
     """
 
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a short answer from the passages."""
-
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return all answers in the passages, each with citations such as `[1][3]`: positions of passages, from 1."""
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        """Return a long answer from the passages, in whole sentences and as complete as possible."""
+    async def answer(
+        self, method: str, question: str, passages: Sequence[Document], sample: int = 0
+    ) -> str: ...
 
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
@@ -95,33 +90,8 @@ def adapt_generator(generator: object, loop: BackgroundEventLoop) -> Generator:
     return CallableGenerator(methods)
 
 
-class _DispatchingGenerator(ABC):
-    """A generator that implements its three methods by one, `_answer`, which takes the name of the method."""
-
-    async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        return await self._answer("generate", question, passages, sample)
-
-    async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        return await self._answer("cite", question, passages, sample)
-
-    async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        return await self._answer("explain", question, passages, sample)
-
-    def answers_nowait(
-        self,
-        method: str,  # noqa: ARG002 - answers of the user's code are not cached
-        question: str,  # noqa: ARG002
-        passages: Sequence[Document],  # noqa: ARG002
-        samples: Sequence[int],  # noqa: ARG002
-    ) -> tuple[str, ...] | None:
-        return None
-
-    @abstractmethod
-    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str: ...
-
-
 @dataclass(frozen=True)
-class LLMGenerator(_DispatchingGenerator):
+class LLMGenerator:
     """An instruction-tuned model at an OpenAI-compatible server; the user's `parameters` replace its own."""
 
     gateway: Gateway
@@ -166,7 +136,7 @@ class LLMGenerator(_DispatchingGenerator):
         answers = tuple([reply.answer for reply in replies])
         return answers if replies and all(answers) else None
 
-    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+    async def answer(self, method: str, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         request = self._build_request(method, question, passages, sample)
         try:
             reply = await self.gateway.get_reply_for_score(self.server, request)
@@ -239,28 +209,25 @@ class EmbeddedGenerator(LLMGenerator):
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
-        """Return the answers of these samples; at temperature 0 all of them are sample 0."""
         samples = samples if self.temperature else [0] * len(samples)
         return super().answers_nowait(method, question, passages, samples)
 
-    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
-        return await super()._answer(method, question, passages, sample=sample if self.temperature else 0)
+    async def answer(self, method: str, question: str, passages: Sequence[Document], sample: int = 0) -> str:
+        return await super().answer(method, question, passages, sample if self.temperature else 0)
 
 
-class CallableGenerator(_DispatchingGenerator):
+class CallableGenerator:
     """A generator that calls the user's function `(question, passages) -> str`, or the methods of the user's object.
 
-    The object has a method `generate`, and perhaps `cite` and `explain`. Without these, `generate` is called; its own
-    prompt decides whether the answer has citations and how long it is. A function with a parameter `sample` gets the
-    number of the draw, and one with a parameter `history` the messages before the question. The function is called for
-    each draw. An exception, or a result that is not a text, raises a QueryError.
+    Without `cite` and `explain`, `generate` is called. A function with a parameter `sample` gets the number of the
+    draw, and one with a parameter `history` the messages before the question.
     """
 
     def __init__(self, methods: Mapping[str, UserCallable]) -> None:
         self.user: UserCallable = methods["generate"]
         self._methods = methods
 
-    async def _answer(self, method: str, question: str, passages: Sequence[Document], sample: int) -> str:
+    async def answer(self, method: str, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         user = self._methods.get(method, self.user)
         keywords = {"sample": sample} if has_parameter(user.function, "sample") else {}
         try:
@@ -268,6 +235,9 @@ class CallableGenerator(_DispatchingGenerator):
         except Planned:
             # The requests that depend on the answer are counted.
             return unknown_answer()
+
+    def answers_nowait(self, *_: object) -> None:
+        """Return None: answers of the user's code are not cached."""
 
     def identity(self, method: str) -> Mapping[str, object]:
         return {"": self._methods.get(method, self.user).identity}

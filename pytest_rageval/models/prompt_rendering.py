@@ -127,8 +127,8 @@ class Prompts:
     def hypothetical_passage(self, question: str, *, worked: bool = True) -> str:
         """Return the prompt for a passage that could answer a question, true or not; a blank line ends the passage.
 
-        A base model needs the worked examples (`worked`) to continue. To an instruction-tuned model they show the
-        length and style of a passage, and may be left out.
+        A base model needs the worked examples (`worked`) to continue; to an instruction-tuned model they show length
+        and style.
         """
         examples = (f"Question: {example}\nPassage: {passage}\n\n" for example, passage, _ in SEARCH_EXAMPLES)
         unfenced = {EXAMPLES_PLACEHOLDER: "".join(examples) if worked else ""}
@@ -159,8 +159,8 @@ class Prompts:
     ) -> str:
         """Fill a template in one pass, because texts may contain braces.
 
-        The conversation before a question with a history is put into a section before it. `unfenced` are the package's
-        own texts by placeholder: the token is computed without them. The question has no fence either.
+        The conversation before a question is put into a section before it. `unfenced` are the package's own texts by
+        placeholder: the token is computed without them.
         """
         history = history_of(question)
         texts = quoted if question is None else {"question": question, **quoted}
@@ -191,12 +191,11 @@ REWORDED_PROMPTS: Final = Prompts(REWORDED_TEMPLATES)
 
 
 def repair_prompt(why: str, instruction: str) -> str:
-    """Return the prompt that repeats a request after an unreadable reply: what the problem is, and how to reply."""
     return f"Your reply cannot be read: {why}. Reply again.\n{instruction}"
 
 
 def build_prompts(templates: object, where: str) -> Prompts:
-    """Return the prompts with a user's templates by name, or raise InputError, which names their origin, `where`."""
+    """Return the prompts with a user's templates by name; an InputError names their origin, `where`."""
     if not isinstance(templates, Mapping):
         raise InputError(
             f"{where} gives {type(templates).__name__}, and not a dict of prompts by name.\n"
@@ -208,7 +207,6 @@ def build_prompts(templates: object, where: str) -> Prompts:
 
 
 def read_templates(path: Path) -> dict[str, str]:
-    """Return the templates of a TOML file by name; raise InputError if the file is unreadable or a template invalid."""
     import tomllib  # noqa: PLC0415 - few runs have such a file
 
     try:
@@ -226,7 +224,6 @@ def read_templates(path: Path) -> dict[str, str]:
 
 
 def read_prompts(path: Path | None) -> Prompts:
-    """Return the prompts with the templates of a TOML file (see `read_templates`); None: the package's prompts."""
     return DEFAULT_PROMPTS if path is None else Prompts(read_templates(path))
 
 
@@ -296,5 +293,4 @@ FEW_SHOT_PROMPTS: Final = Prompts(
 
 
 def few_shot_answer_prompt(question: str, passages: Sequence[str]) -> str:
-    """Return the prompt for a short answer of a small base model, with the passages as bullets."""
     return FEW_SHOT_PROMPTS.fill("answer", question, _bullets(passages))

@@ -65,11 +65,10 @@ class Sink:
 
 @dataclass(frozen=True)
 class ProxiedRequest(Request):
-    """A request of another client.
+    """A request of another client; `parameters` are the fields of its body without the model.
 
-    `parameters` are the fields of its body without the model. `messages` are the parts of the body that a model reads;
-    they are used to estimate tokens. With a `sink`, the reply is requested as a stream, and the sink receives each
-    event as it arrives.
+    `messages` are the parts of the body that a model reads; they are used to estimate tokens. With a `sink`, the reply
+    is requested as a stream.
     """
 
     path: str = CHAT
@@ -82,7 +81,6 @@ class ProxiedRequest(Request):
 
     @property
     def body(self) -> dict[str, object]:
-        """The JSON body of the request, without the fields about streaming."""
         return {"model": self.model, **self.parameters}
 
     @property

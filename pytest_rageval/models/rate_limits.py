@@ -67,10 +67,7 @@ class Limiter:
 
     @contextlib.asynccontextmanager
     async def slot(self, tokens: int = 0, *, first: bool = False) -> AsyncIterator[Slot]:
-        """Wait until a request of about so many tokens may be sent; it counts as in flight until the block ends.
-
-        A `first` request is admitted before the waiting ones, as a retry is.
-        """
+        """Wait until a request of about so many tokens may be sent; it counts as in flight until the block ends."""
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         add = self._waiting.appendleft if first else self._waiting.append
         add((future, tokens))
@@ -94,10 +91,7 @@ class Limiter:
         self.limit = min(self._max_in_flight, self.limit + 1 / max(self.limit, self._averaged_requests))
 
     def record_refusal(self, slot: Slot, seconds: float, *, exhausted: bool = False) -> None:
-        """Record that a request was refused for load, and is sent again after some seconds.
-
-        `exhausted` means that the server's limit is used up, which concerns all requests.
-        """
+        """Record that a request was refused for load; `exhausted`: the server's limit is used up, for all requests."""
         self._refused_share += (1 - self._refused_share) / self._averaged_requests
         if exhausted or self._refused_share > PAUSE_SHARE:
             self.pause(seconds)
@@ -106,7 +100,6 @@ class Limiter:
             self.decrease_limit(slot)
 
     def correct_tokens(self, slot: Slot, tokens: int) -> None:
-        """Replace the estimated tokens of a request by the tokens that it used."""
         if self._tpm:
             self._next_tokens += (tokens - slot.tokens) * 60 / self._tpm
 
@@ -239,7 +232,7 @@ class Stall:
 
 
 class StallNotifier:
-    """Prints one line for each stalled server. A server is announced again after it has answered in the meantime."""
+    """Prints one line for each stalled server, again after it has answered in the meantime."""
 
     def __init__(self, print_line: Callable[[str], None]) -> None:
         self._print_line = print_line

@@ -188,7 +188,6 @@ class Sender:
             raise error.with_traceback(None)
 
     def _raise_if_final(self, model: str, failures: Sequence[RetryableError], seconds: float) -> None:
-        """Raise the final error if a request has failed too often or for too long."""
         last = failures[-1]
         if self._outage_error is not None:
             raise self._outage_error from last
@@ -204,8 +203,7 @@ class Sender:
 def _delay(failures: Sequence[RetryableError]) -> float:
     """Return the seconds until the next attempt: the delay that the server requests, or an exponential delay.
 
-    A random part keeps requests that failed together from being sent together again. The delay is never shorter than
-    the server requests.
+    A random part keeps requests that failed together from being sent together again.
     """
     wait_s = failures[-1].wait_s or 0.0  # a requested delay of 0 counts as none
     longest: float = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (len(failures) - 1))
@@ -218,7 +216,6 @@ def _delay(failures: Sequence[RetryableError]) -> float:
 
 FLEX: Final = {"service_tier": "flex"}
 TIER_REFUSAL: Final = re.compile(r"service[_ ]?tier|\bflex\b", re.IGNORECASE)
-"""Matches a refusal because of the service tier."""
 
 RENAMED_PARAMETERS: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 

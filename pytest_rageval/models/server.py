@@ -18,8 +18,7 @@ DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 class RemoteServer(Server):
     """A server at a URL, which may contain user, password and query.
 
-    The command for the key runs at the first request, and again after a key was refused. The other arguments are the
-    attributes of `Server`.
+    The command for the key runs at the first request, and again after a key was refused.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a server

@@ -16,10 +16,12 @@ from pytest_rageval.core.errors import REPLY_PLACEHOLDER, MissingReplyError, Rag
 from pytest_rageval.models.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import RequestPolicy, Server
-from pytest_rageval.models.messages import (
-    BilledFailure,
-    Reply,
-    Request,
+from pytest_rageval.models.messages import BilledFailure, Reply, Request
+from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
+from pytest_rageval.models.rate_limits import Limiter, Stall
+from pytest_rageval.models.sender import Sender
+from pytest_rageval.models.stores.interface import Entry, OpenStore
+from pytest_rageval.models.summaries import (
     RequestSummary,
     describe_differences,
     find_nearest,
@@ -27,10 +29,6 @@ from pytest_rageval.models.messages import (
     request_summary,
     words_of,
 )
-from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
-from pytest_rageval.models.rate_limits import Limiter, Stall
-from pytest_rageval.models.sender import Sender
-from pytest_rageval.models.stores.interface import Entry, OpenStore
 from pytest_rageval.models.usage import ESTIMATED, UNKNOWN_ANSWER_TOKENS, Price, Prices, Tier, Usage
 
 LIST_MODELS: Final = ("GET", "/models")  # a request that costs nothing, and counts as none
@@ -244,8 +242,6 @@ class _ClaimLost(Exception):  # noqa: N818 - control flow, not an error
 
 @dataclass
 class ReplaySource(Source):
-    """Raises an error for every missing reply."""
-
     option: ClassVar[str] = "--rageval-replay"
 
     cache: Cache
@@ -281,8 +277,7 @@ class ReplaySource(Source):
 class PlanSource(Source):
     """Counts every missing request in a `Usage`, with estimated tokens and cost.
 
-    It returns a placeholder for the reply. So the evaluation continues, and requests that depend on replies are counted
-    too.
+    It returns a placeholder for the reply, so that requests that depend on replies are counted too.
     """
 
     option: ClassVar[str] = "--rageval-plan"

@@ -64,18 +64,17 @@ class Prices:
 
     @classmethod
     def load(cls, override: Path | None = None) -> "Prices":
-        """Return the shipped prices, overridden by the prices in a TOML file if one is given.
+        """Return the shipped prices, overridden by those in a TOML file if one is given.
 
-        In the file, a table named by a model, `["gpt-4o"]`, applies at every base URL. A table named by base URL and
-        model, `["https://proxy.example/v1"."gpt-4o"]`, applies at that base URL and takes precedence.
+        A table named by a model, `["gpt-4o"]`, applies at every base URL; one named by base URL and model takes
+        precedence.
         """
         return cls(_read(override) if override is not None else None)
 
     def get(self, base_url: str, model: str) -> Price | None:
         """Return the price of a model at a server, or None if it is not known.
 
-        The embedded model, whose base URL begins with "embedded", costs nothing. The query and a final slash of a base
-        URL are ignored; otherwise base URL and model must match exactly.
+        The query and a final slash of a base URL are ignored; otherwise base URL and model must match exactly.
         """
         if base_url.startswith("embedded"):
             return FREE
@@ -121,7 +120,6 @@ def _read(file: Path) -> Table:
 
 
 def _price(fields: Any, where: str) -> Price:
-    """Return the price in a TOML table; error messages begin with `where`."""
     if not isinstance(fields, dict):
         raise InputError(f"{where} is {fields!r}, expected a table.\n{TABLE_HELP}")
     pairs = {tier: (f"{tier}_input", f"{tier}_output") for tier in TIERS}
@@ -207,7 +205,6 @@ class Usage:
 
     @property
     def sorted_remarks(self) -> dict[str, int]:
-        """The remarks with their counts, sorted by falling count, then by text."""
         return dict(sorted(self.remarks.items(), key=lambda remark: (-remark[1], remark[0])))
 
     def to_dict(self) -> dict[str, object]:

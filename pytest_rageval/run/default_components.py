@@ -257,14 +257,19 @@ class DefaultGenerator:
     def with_temperature(self, temperature: float) -> "DefaultGenerator":
         return replace(self, temperature=temperature)
 
+    async def answer(self, method: str, question: str, passages: Sequence[Document], sample: int = 0) -> str:
+        return await self._generator.answer(method, question, passages, sample)
+
+    # For the user's own generators, which may call this one.
+
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        return await self._generator.generate(question, passages, sample=sample)
+        return await self.answer("generate", question, passages, sample)
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        return await self._generator.cite(question, passages, sample=sample)
+        return await self.answer("cite", question, passages, sample)
 
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
-        return await self._generator.explain(question, passages, sample=sample)
+        return await self.answer("explain", question, passages, sample)
 
     def answers_nowait(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]

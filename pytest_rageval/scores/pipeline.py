@@ -269,7 +269,7 @@ class Pipeline:
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         return await self.results.get(
             ("answer", question, texts_of(passages), sample),
-            lambda: self.generator.generate(question, passages, sample=sample + self._first_answer_sample),
+            lambda: self.generator.answer("generate", question, passages, sample + self._first_answer_sample),
         )
 
     @property
@@ -354,7 +354,7 @@ class Pipeline:
         # The key has the texts in the order of the prompt, so that equal prompts share the answer.
         return await self.results.get(
             ("cited", question, texts_of(documents)),
-            lambda: self.generator.cite(question, documents, sample=self._sample),
+            lambda: self.generator.answer("cite", question, documents, self._sample),
         )
 
     async def long_answer(self, query: Query, k: int) -> str:
@@ -362,7 +362,7 @@ class Pipeline:
         question, documents = _question_to_answer(query, ranking), ranking.documents
         return await self.results.get(
             ("explained", question, texts_of(documents)),
-            lambda: self.generator.explain(question, documents, sample=self._sample),
+            lambda: self.generator.answer("explain", question, documents, self._sample),
         )
 
     @property

@@ -18,9 +18,10 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.api import LLM, REFUSED
 from pytest_rageval.models.cassette import entry_line, parse_entry, read_cassette, write_cassette
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
-from pytest_rageval.models.messages import KEY_SCHEMA, Reply, Request, replace_surrogates, request_summary
+from pytest_rageval.models.messages import KEY_SCHEMA, Reply, Request, replace_surrogates
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.summaries import request_summary
 
 QUICK = settings(max_examples=30)
 """Thirty requests of this size contain many hundred values."""

@@ -20,8 +20,9 @@ from pytest_rageval.core.outcome import Tally
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import Reply, Request, describe_parameters, empty_reason
+from pytest_rageval.models.messages import Reply, Request, empty_reason
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts, repair_prompt
+from pytest_rageval.models.summaries import describe_parameters
 from pytest_rageval.options.parsers import merge_parameters
 
 V = TypeVar("V")

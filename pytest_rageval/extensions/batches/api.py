@@ -18,9 +18,10 @@ from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.chat_apis import CHAT_APIS, error_body, request_body
 from pytest_rageval.models.client import Client, RetryableError
-from pytest_rageval.models.messages import Reply, Request, RequestSummary, request_summary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.models.summaries import RequestSummary, request_summary
 from pytest_rageval.options.settings import Api
 
 if TYPE_CHECKING:

@@ -180,7 +180,6 @@ class FallbackStore:
             self._unspent.pop()
 
     def _copy_from_folder(self, keys: Sequence[str], run: str, *, only_run: bool) -> dict[str, Reply]:
-        """Copy the folder's replies to these keys to the shared store, and return them."""
         if self._folder_store is None and not (self._folder / FILE).is_file():
             return {}
         try:

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.foreign_values import JsonObject
-from pytest_rageval.models.messages import Reply, read_summary
+from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import (
     CLAIM_TTL_S,
     RENEWAL_S,
@@ -30,6 +30,7 @@ from pytest_rageval.models.stores.interface import (
     start_renewing,
 )
 from pytest_rageval.models.stores.sqlite_file import COLUMNS, Database, ReplyTable, stored_summary
+from pytest_rageval.models.summaries import read_summary
 
 
 class Claims:
@@ -50,7 +51,7 @@ class Claims:
             self._database.execute_many("DELETE FROM leases WHERE CAST(owner AS BLOB) = ?", dead)
         self._database.execute(
             "INSERT OR IGNORE INTO leases (key, owner, expires) SELECT value, ?, ? FROM json_each(?)",
-            (self._owner, _new_heartbeat(), json.dumps(list(keys))),
+            (self._owner, time.monotonic(), json.dumps(list(keys))),
         )
         own = self.own(keys)
         if own and self._renewal_thread is None:
@@ -65,13 +66,14 @@ class Claims:
         )
         return {key for (key,) in rows}
 
-    def held(self, keys: Sequence[str]) -> set[str]:
+    def held(self, keys: Sequence[str]) -> dict[str, bool]:
+        """Return the keys that a living process has claimed, and whether it is this process."""
         rows = self._database.rows(
             "SELECT key, CAST(owner AS BLOB) FROM leases WHERE key IN (SELECT value FROM json_each(?))",
             (json.dumps(list(keys)),),
         )
-        dead = self._dead_owners() if rows else set()
-        return {key for key, owner in rows if owner not in dead}
+        dead, own = self._dead_owners() if rows else set(), self._owner.encode()
+        return {key: owner == own for key, owner in rows if owner not in dead}
 
     def others_active(self) -> bool:
         dead = self._dead_owners()
@@ -90,7 +92,7 @@ class Claims:
             self._renewal_database = self._renewal_database or Database(self._database.directory)
             with self._renewal_database.transaction():
                 self._renewal_database.execute(
-                    "UPDATE leases SET expires = ? WHERE owner = ?", (_new_heartbeat(), self._owner)
+                    "UPDATE leases SET expires = ? WHERE owner = ?", (time.monotonic(), self._owner)
                 )
         except StoreError:
             self._close_renewal_database()
@@ -146,10 +148,6 @@ class _OwnerState:
         self.observed_at = now
 
 
-def _new_heartbeat() -> float:
-    return time.monotonic()
-
-
 RESTORED: Final = "the cache folder was removed during the run; it was created again with all entries"
 SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
@@ -189,8 +187,7 @@ class LocalStore:
         return build_claim_results(keys, replies, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        claimed, own = self._claims.held(keys), self._claims.own(keys)
-        return {key: key in own for key in claimed}
+        return self._claims.held(keys)
 
     def others_active(self) -> bool:
         return self._claims.others_active()
@@ -216,7 +213,23 @@ class LocalStore:
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
     ) -> Spending | None:
-        return spend(self.database, account, change, max_calls=max_calls, max_cost=max_cost)
+        with self.database.transaction():
+            oldest = time.time() - SPENDING_KEPT_S
+            self.database.execute("DELETE FROM spending WHERE began < ? AND run != ?", (oldest, account))
+            self.database.execute(
+                "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
+                "VALUES (?, 0, 0, ?, 0, 0)",
+                (account, time.time()),
+            )
+            sql = "SELECT calls, cost, open_calls, open_cost FROM spending WHERE run = ?"
+            before = Spending(*self.database.rows(sql, (account,))[0])
+            if not before.fits(change, max_calls, max_cost):
+                return before
+            self.database.execute(
+                "UPDATE spending SET calls = ?, cost = ?, open_calls = ?, open_cost = ? WHERE run = ?",
+                (*before.changed(change), account),
+            )
+        return None
 
     def delete_many(self, keys: Sequence[str]) -> None:
         with self.database.transaction():
@@ -251,28 +264,6 @@ class SqliteStore(LocalStore):
                 self.database.execute(
                     "DELETE FROM replies WHERE key = ? OR key = CAST(? AS TEXT)", (entry.key, entry.key)
                 )
-
-
-def spend(
-    database: Database, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
-) -> Spending | None:
-    with database.transaction():
-        oldest = time.time() - SPENDING_KEPT_S
-        database.execute("DELETE FROM spending WHERE began < ? AND run != ?", (oldest, account))
-        database.execute(
-            "INSERT OR IGNORE INTO spending (run, calls, cost, began, open_calls, open_cost) "
-            "VALUES (?, 0, 0, ?, 0, 0)",
-            (account, time.time()),
-        )
-        sql = "SELECT calls, cost, open_calls, open_cost FROM spending WHERE run = ?"
-        before = Spending(*database.rows(sql, (account,))[0])
-        if not before.fits(change, max_calls, max_cost):
-            return before
-        database.execute(
-            "UPDATE spending SET calls = ?, cost = ?, open_calls = ?, open_cost = ? WHERE run = ?",
-            (*before.changed(change), account),
-        )
-    return None
 
 
 SQLITE_TYPES: Final[Mapping[type, str]] = {str: "text", int: "integer", float: "real"}

@@ -23,8 +23,9 @@ from pytest_rageval.lib.files import (
     make_private_file,
     refuse_special,
 )
-from pytest_rageval.models.messages import FIELD_TYPES, RUN_FIELD, Reply
+from pytest_rageval.models.messages import FIELD_TYPES, Reply
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.summaries import RUN_FIELD
 
 FILE: Final = "replies.sqlite"
 APPLICATION_ID: Final = 0x52414756  # identifies the files of this package among SQLite files
@@ -281,10 +282,7 @@ class Database:
             raise self.unusable_error(f"{type(error).__name__}: {error}") from error
 
     def unusable_error(self, why: str, remedy: str = "", kind: type[StoreError] = StoreError) -> StoreError:
-        """Return the error for an unusable cache. The advice is to name another folder, or else `remedy`.
-
-        Without a `remedy`, the other advice is to save the replies of the file, if there is one.
-        """
+        """Return the error for an unusable cache, with what to do: name another folder, or else `remedy`."""
         if not remedy and _is_file(self._file):
             remedy = (
                 f"save what can be read with `rageval cache export FILE --cache-dir '{self.directory}'`, and delete "

@@ -15,8 +15,8 @@ from pytest_rageval.models import budget as module
 from pytest_rageval.models.budget import SETTLING_S, Budget, Limits, max_output_tokens, prompt_tokens
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Spending
-from pytest_rageval.models.stores.sqlite import SPENDING_KEPT_S, spend
-from pytest_rageval.models.stores.sqlite_file import Database
+from pytest_rageval.models.stores.sqlite import SPENDING_KEPT_S, LocalStore
+from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
 from pytest_rageval.models.usage import Price, Prices
 
 Open = Callable[..., Database]
@@ -61,7 +61,7 @@ class Ledger:
     active: Callable[[], bool] = lambda: True
 
     async def spend(self, account: str, change: Spending, **limits: float) -> Spending | None:
-        return spend(self.database, account, change, **limits)
+        return LocalStore(self.database, ReplyTable(self.database)).spend(account, change, **limits)
 
     async def others_active(self) -> bool:
         return self.active()

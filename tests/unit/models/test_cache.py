@@ -18,11 +18,12 @@ import pytest
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.models.cache import DAMAGED, Cache
 from pytest_rageval.models.cassette import write_cassette
-from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores import sqlite as sqlite_claims
 from pytest_rageval.models.stores import sqlite_file
 from pytest_rageval.models.stores.interface import Entry, Spending
 from pytest_rageval.models.stores.sqlite_file import FILE
+from pytest_rageval.models.summaries import request_summary
 from tests.unit.models.scripted import until
 
 Caches = Callable[..., Cache]

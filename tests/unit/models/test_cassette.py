@@ -12,8 +12,9 @@ import pytest
 
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.models.cassette import entry_line, parse_entry, read_cassette, write_cassette
-from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.summaries import request_summary
 
 ENTRIES = [
     Entry("b2", Reply("two\u2028lines\n", "m"), {"model": "m", "parts": {"question": "ab"}}),

@@ -24,11 +24,12 @@ from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.models.client import RequestPolicy, Server
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
-from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.stores import sqlite as sqlite_claims
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.stores.sqlite_file import FILE
+from pytest_rageval.models.summaries import request_summary
 from pytest_rageval.models.usage import Usage
 from tests.unit.models.scripted import Answer, ScriptedServer, completion, error, until
 

@@ -12,13 +12,14 @@ from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.models.generator import EmbeddedGenerator, LLMGenerator, adapt_generator
-from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
     FEW_SHOT_PROMPTS,
     Prompts,
 )
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.models.summaries import request_summary
 
 PASSAGES = [Document("one", "1"), Document("two")]
 SERVER = RemoteServer("http://here/v1")
@@ -56,7 +57,7 @@ def test_cached_answers_equal_those_of_single_calls() -> None:
     assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
     assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(3)) is None
     assert cached_generator.answers_nowait("cite", "Which?", PASSAGES, [3]) is None
-    asyncio.run(live_generator.generate("Which?", PASSAGES))
+    asyncio.run(live_generator.answer("generate", "Which?", PASSAGES))
     assert cache.requests[0] == (gateway.requests[0], range(2))
 
 
@@ -72,7 +73,12 @@ def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> 
 
 
 def _generate(loop: BackgroundEventLoop, generator: object, sample: int = 0) -> str:
-    return loop.run(adapt_generator(generator, loop).generate("Which?", PASSAGES, sample=sample))
+    return _answer(loop, generator, "generate", sample)
+
+
+def _answer(loop: BackgroundEventLoop, generator: object, method: str, sample: int = 0) -> str:
+    adapted = generator if isinstance(generator, LLMGenerator) else adapt_generator(generator, loop)
+    return loop.run(adapted.answer(method, "Which?", PASSAGES, sample))
 
 
 def _sync(question: str, passages: Sequence[Document]) -> str:
@@ -108,7 +114,7 @@ def test_draws_have_one_prompt_which_is_filled_once(loop: BackgroundEventLoop) -
     gateway = _Gateway()
     generator = LLMGenerator(gateway, SERVER, "m", prompts=Counted())
     for sample in range(3):
-        loop.run(generator.generate("Which?", PASSAGES, sample=sample))
+        loop.run(generator.answer("generate", "Which?", PASSAGES, sample=sample))
     assert len({request.key for request in gateway.requests}) == 3
     assert len({str(request_summary(request)["parts"]) for request in gateway.requests}) == 1
     assert rendered == ["Which?", ""]
@@ -185,7 +191,7 @@ def test_the_embedded_model_draws_once(loop: BackgroundEventLoop) -> None:
 
 
 def _cite(loop: BackgroundEventLoop, generator: object) -> str:
-    return loop.run(adapt_generator(generator, loop).cite("Which?", PASSAGES))
+    return _answer(loop, generator, "cite")
 
 
 def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
@@ -269,7 +275,7 @@ def test_parameters_of_the_user_replace_ours(loop: BackgroundEventLoop) -> None:
 
 
 def _explain(loop: BackgroundEventLoop, generator: object) -> str:
-    return loop.run(adapt_generator(generator, loop).explain("Which?", PASSAGES))
+    return _answer(loop, generator, "explain")
 
 
 def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_rageval.models.budget import max_reply_tokens, prompt_tokens
 from pytest_rageval.models.chat_apis import ReportedError
-from pytest_rageval.models.messages import Request, TooLarge, describe_differences, request_summary
+from pytest_rageval.models.messages import Request, TooLarge
 from pytest_rageval.models.proxied_request import (
     CHAT,
     EMBEDDINGS,
@@ -19,6 +19,7 @@ from pytest_rageval.models.proxied_request import (
     make_proxied_request,
     proxied_reply,
 )
+from pytest_rageval.models.summaries import describe_differences, request_summary
 from pytest_rageval.models.usage import Price
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}

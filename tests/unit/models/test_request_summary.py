@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.models.messages import Request, describe_differences, find_nearest, request_summary
+from pytest_rageval.models.messages import Request
+from pytest_rageval.models.summaries import describe_differences, find_nearest, request_summary
 
 SECRET = "The launch code is 0000."
 ASKED = Request(

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import RagevalError, ServerError, Unscored
-from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.rate_limits import Limiter
 from pytest_rageval.models.sender import Sender
 from pytest_rageval.models.server import RemoteServer
+from pytest_rageval.models.summaries import request_summary
 from tests.unit.models.scripted import Answer, ScriptedServer, error
 
 MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "fine"}]}

@@ -10,10 +10,11 @@ import pytest
 from pytest_rageval.core.errors import MissingReplyError
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.cassette import write_cassette
-from pytest_rageval.models.messages import Reply, Request, request_summary
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.sources import ReplaySource
 from pytest_rageval.models.stores.interface import Entry
+from pytest_rageval.models.summaries import request_summary
 
 SERVER = RemoteServer("http://127.0.0.1:9/v1")
 RECORDED = Request(

@@ -63,6 +63,9 @@ class World:
         self.asked["retrieve", question, str(k)] += 1
         return self.rankings.get(question, [])[:k]
 
+    async def answer(self, method: str, question: str, passages: Sequence[Document], sample: int = 0) -> str:
+        return await getattr(self, method)(question, passages, sample=sample)
+
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         texts = "|".join(passage.text for passage in passages)
         self.asked["generate", question, texts, str(sample)] += 1

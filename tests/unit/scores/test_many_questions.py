@@ -67,7 +67,7 @@ class CountingGenerator:
         self.totals: set[int] = set()
         self.run: Pipeline | None = None
 
-    async def generate(self, question: str, *_: object, **__: object) -> str:
+    async def answer(self, _method: str, question: str, *_: object) -> str:
         self.now += 1
         self.most = max(self.most, self.now)
         self.totals.add(self.run.started_examples + self.run.waiting_examples)

@@ -89,7 +89,8 @@ def test_a_key_has_one_owner(owner: Owner) -> None:
     one, other = owner(), owner()
     assert _claim(one, "a", "b") == {"a", "b"}
     assert _claim(other, "b", "c") == {"c"}
-    assert one.held(["a", "b", "c", "d"]) == other.held(["a", "b", "c", "d"]) == {"a", "b", "c"}
+    assert one.held(["a", "b", "c", "d"]) == {"a": True, "b": True, "c": False}
+    assert other.held(["a", "b", "c", "d"]) == {"a": False, "b": False, "c": True}
 
 
 def test_an_owner_may_claim_again(owner: Owner) -> None:
@@ -102,7 +103,7 @@ def test_what_is_released_can_be_claimed(owner: Owner) -> None:
     one, other = owner(), owner()
     _claim(one, "a", "b")
     one.release(["a", "unknown"])
-    assert other.held(["a", "b"]) == {"b"}
+    assert set(other.held(["a", "b"])) == {"b"}
     assert _claim(other, "a", "b") == {"a"}
 
 
@@ -118,7 +119,7 @@ def test_a_closed_owner_has_none(owner: Owner) -> None:
     _claim(one, "a")
     _claim(other, "b")
     one.close()
-    assert other.held(["a", "b"]) == {"b"}
+    assert set(other.held(["a", "b"])) == {"b"}
 
 
 def test_an_undone_claim_is_none(owner: Owner) -> None:
@@ -169,10 +170,10 @@ def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
     one.held(["a"])
     _look(one, clock, module.CLAIM_TTL_S - 0.1)
     assert _claim(one, "a") == set()
-    assert one.held(["a"]) == {"a"}
+    assert set(one.held(["a"])) == {"a"}
     assert one.others_active()
     _look(one, clock, 0.2)
-    assert one.held(["a", "b"]) == set()
+    assert one.held(["a", "b"]) == {}
     assert not one.others_active()
     assert _claim(one, "a") == {"a"}
     assert _claim(other, "a", "b") == {"b"}
@@ -199,20 +200,19 @@ def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, ki
     one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
     one.held(["a"])
     _look(one, clock, module.CLAIM_TTL_S + 0.1)
-    assert one.held(["a"]) == set()
+    assert one.held(["a"]) == {}
     assert _claim(one, "a") == {"a"}
 
 
 @pytest.mark.usefixtures("dead")
 @pytest.mark.parametrize("shift", [86_400.0, 20.0, -20.0, -86_400.0])
-def test_a_claim_owner_with_a_different_clock_counts_as_alive(owner, clock, monkeypatch, shift):
+def test_a_claim_owner_with_a_different_clock_counts_as_alive(owner, clock, shift):
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
-        monkeypatch.setattr(module, "_new_heartbeat", lambda: clock.now + shift)
-        elsewhere._database.execute("UPDATE leases SET expires = ?", (module._new_heartbeat(),))
+        elsewhere._database.execute("UPDATE leases SET expires = ?", (clock.now + shift,))
         _look(one, clock, 1.0)
-        assert one.held(["a"]) == {"a"}, second
+        assert set(one.held(["a"])) == {"a"}, second
 
 
 @pytest.mark.usefixtures("dead")
@@ -221,11 +221,11 @@ def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, c
     _claim(other, "a")
     _look(one, clock, 1.0)
     clock.now += 3600.0
-    assert one.held(["a"]) == {"a"}
+    assert set(one.held(["a"])) == {"a"}
     _look(one, clock, 2.0)
-    assert one.held(["a"]) == {"a"}
+    assert set(one.held(["a"])) == {"a"}
     _look(one, clock, module.CLAIM_TTL_S)
-    assert one.held(["a"]) == set()
+    assert one.held(["a"]) == {}
 
 
 @pytest.mark.usefixtures("dead")
