@@ -13,7 +13,7 @@ from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.evalset import EXCLUDED, RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.formats import COMMON_OPTIONS, FORMATS, Format, find_format
-from pytest_rageval.evalsets.records import FIELDS, OWN_FIELD_SET, Check, Records, from_records
+from pytest_rageval.evalsets.records import FIELDS, OWN_FIELD_SET, Check, Record, Records, from_records
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.foreign_values import JsonObject, data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
@@ -274,7 +274,7 @@ def _line(example: Example) -> bytes:
             "These are fields of an example: take them out, or rename them."
         )
     gold = ({**asdict(each), **(each.added or {}), "added": None}.items() for each in example.gold)
-    fields: dict[str, Any] = {name: getattr(example, name) for name in FIELDS}
+    fields: Record = {name: getattr(example, name) for name in FIELDS}
     fields |= {
         **{name: dict(fields[name]) for name in ("tags", "filters", "metadata")},
         "history": [dict(message) for message in example.history],

@@ -16,6 +16,9 @@ from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
 
+Record = dict[str, Any]
+"""A record: what its fields are is not known until `Check` has read them."""
+
 Records = Iterator[tuple[str, Any]]
 """The place of each record for error messages, such as "support.jsonl line 3", and the record or an `Example`."""
 
@@ -335,9 +338,7 @@ def _is_repeated(passage: Gold, known: set[tuple[Any, ...]]) -> bool:
     return repeated
 
 
-def check_records(
-    records: Iterable[tuple[str, Any]], *required: str
-) -> Iterator[tuple["Check", dict[str, Any]]]:
+def check_records(records: Iterable[tuple[str, Any]], *required: str) -> Iterator[tuple["Check", Record]]:
     """Yield a `Check` for each record and a copy of the record that the caller may change."""
     for place, value in records:
         check = Check(place)
@@ -417,7 +418,7 @@ class Check:
         """Return an object as a new dict; null becomes an empty dict, as an empty list in `objects`."""
         return {str(key): item for key, item in self.mapping(value, *keys).items()}
 
-    def objects(self, value: Any, *keys: str | int) -> list[dict[str, Any]]:
+    def objects(self, value: Any, *keys: str | int) -> list[Record]:
         return [self.object(item, *keys, i) for i, item in enumerate(self.array(value, *keys))]
 
     def mapping(
@@ -437,7 +438,7 @@ class Check:
             self._fail_type(value, keys, "an integer", "Give 0 or more.")
         return number
 
-    def plain(self, value: dict[str, Any], what: str) -> dict[str, Any]:
+    def plain(self, value: Record, what: str) -> Record:
         """Return an object that JSON can represent, as digests and reports require; `what` names it in messages."""
         if SCALAR_TYPES.issuperset(map(type, value.values())):
             return value

@@ -188,7 +188,7 @@ def _content_part(part: Mapping[str, object], role: object) -> Mapping[str, obje
     return part
 
 
-def _rename_parameters(parameters: JsonObject) -> dict[str, Any]:
+def _rename_parameters(parameters: JsonObject) -> dict[str, object]:
     """Return the parameters of a chat completion under their names in this API."""
     sent = dict(parameters)
     reasoning, text = dict(sent.pop("reasoning", None) or {}), dict(sent.pop("text", None) or {})

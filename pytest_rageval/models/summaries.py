@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any, Final, TypedDict, cast
 
 from pytest_rageval.lib.digests import digest, text_digest
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.models.messages import Request
 
 RUN_FIELD: Final = "run"  # the field of a stored summary with the run that sent the request
@@ -146,7 +147,7 @@ def _parts(request: Request) -> Mapping[str, str]:
     }
 
 
-def _name(number: int, message: Mapping[str, Any]) -> str:
+def _name(number: int, message: JsonObject) -> str:
     return f"message {number} ({message.get('role', '?')})"
 
 

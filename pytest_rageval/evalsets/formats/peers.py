@@ -18,7 +18,7 @@ from pytest_rageval.evalsets.formats.table import (
     read_rows,
     rows_or_records,
 )
-from pytest_rageval.evalsets.records import Check, Records, check_records
+from pytest_rageval.evalsets.records import Check, Record, Records, check_records
 from pytest_rageval.lib.foreign_values import JsonObject, id_key
 
 AUTORAG_CORPUS: Final = "corpus.parquet"
@@ -51,7 +51,7 @@ def read_autorag(path: Path, *, texts: bool = True) -> Records:
         yield check.place, record
 
 
-def _alternatives(record: dict[str, Any], check: Check) -> list[dict[str, Any]]:
+def _alternatives(record: Record, check: Check) -> list[dict[str, str]]:
     groups = check.array(record.pop("retrieval_gt", None), "retrieval_gt")
     gold = []
     for number, group in enumerate(groups, 1):
@@ -69,7 +69,7 @@ def read_deepeval(path: Path, *, separator: str = "|") -> Records:
         yield check.place, {"id": number, **read_golden(record, check, separator)}
 
 
-def read_golden(record: JsonObject, check: Check, separator: str = "|") -> dict[str, Any]:
+def read_golden(record: JsonObject, check: Check, separator: str = "|") -> Record:
     """Return a golden as a native record, without an id unless it has one; empty values are left out."""
     left = {UPPER_CASE.sub("_", str(name)).lower(): value for name, value in given(record).items()}
 
@@ -182,7 +182,7 @@ def _asked(asked: Any, check: Check) -> tuple[str, list[dict[str, str]]]:
     return messages[last]["content"], messages[:last]
 
 
-def _passages(texts: Sequence[str], left: dict[str, Any], kind: str, check: Check) -> list[dict[str, Any]]:
+def _passages(texts: Sequence[str], left: Record, kind: str, check: Check) -> list[dict[str, str]]:
     """Return passages by text and id; if their numbers differ, which id is whose is unknown, and the ids count."""
     name = f"{kind}_context_ids"
     ids = [check.name(item, name, i) for i, item in enumerate(check.array(left.pop(name, None), name))]

@@ -24,7 +24,13 @@ from pytest_rageval.evalsets.field_map import (
 )
 from pytest_rageval.evalsets.files import json_records, open_parquet, parse_json, read_lines
 from pytest_rageval.evalsets.formats import SEP_LINE, Shape
-from pytest_rageval.evalsets.records import EXPORT_REMEDY, Records, field_map_remedy, looks_like_export
+from pytest_rageval.evalsets.records import (
+    EXPORT_REMEDY,
+    Record,
+    Records,
+    field_map_remedy,
+    looks_like_export,
+)
 from pytest_rageval.lib.foreign_values import MISSING_WORDS
 from pytest_rageval.lib.text import join_first
 
@@ -124,8 +130,8 @@ def _join_rows(records: Records) -> Records:
 
     A record with the same id and another difference is left to the check of ids.
     """
-    joined: dict[str, Any]
-    nothing: tuple[str, dict[str, Any]] = "", {}
+    joined: Record
+    nothing: tuple[str, Record] = "", {}
     place, joined = next(records, nothing)
     failure: InputError | None = None
     try:
@@ -236,7 +242,7 @@ def rows_or_records(path: Path, lists: Collection[str] = ()) -> Records:
         yield from json_records(path)
         return
     for place, row in read_rows(path, find_delimiter(path))[1]:
-        values: dict[str, Any] = {name: cell for name, cell in row.items() if cell}
+        values: Record = {name: cell for name, cell in row.items() if cell}
         for name in lists:
             if name in values and is_list_cell(values[name]):
                 values[name] = parse_list_cell(values[name], place)

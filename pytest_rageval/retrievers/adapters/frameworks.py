@@ -83,7 +83,7 @@ def adapt_langchain(retriever: Any) -> Search:
     k_keyword = name_of_k(search) or ("k" if over_store else None)
     own = {**(retriever.search_kwargs if over_store else {}), **_bound_keywords(retriever)}
 
-    def keywords(values: JsonObject) -> dict[str, Any]:
+    def keywords(values: JsonObject) -> dict[str, object]:
         by_keyword = {names[name]: value for name, value in values.items()}
         return {
             name: _merge_langchain_filters(own.get(name), value) if name == FILTER else value
@@ -186,14 +186,14 @@ def _parts(retriever: Any) -> Iterator[Any]:
             yield from _parts(inner)
 
 
-def _bound_keywords(retriever: Any) -> dict[str, Any]:
+def _bound_keywords(retriever: Any) -> dict[str, object]:
     """Return the keywords that `bind` binds; those of the outermost wrapper hold."""
     wrappers = [vars(part) for part in _parts(retriever) if "bound" in getattr(part, "__dict__", {})]
     bound = [fields["kwargs"] for fields in reversed(wrappers) if isinstance(fields.get("kwargs"), Mapping)]
     return {name: value for keywords in bound for name, value in keywords.items()}
 
 
-def _configured_keywords(retriever: Any, ids: Mapping[str, str]) -> dict[str, Any]:
+def _configured_keywords(retriever: Any, ids: Mapping[str, str]) -> dict[str, object]:
     """Return the `search_kwargs` of a configurable retriever: those that `with_config` sets, or its own."""
     parts = [getattr(part, "__dict__", {}) for part in _parts(retriever)]
     configs = [fields["config"] for fields in parts if isinstance(fields.get("config"), Mapping)]
