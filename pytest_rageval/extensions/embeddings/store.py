@@ -34,25 +34,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE: Final = "embeddings.sqlite"
-FORMAT_VERSION: Final = 1  # the version of the file's format. A file without a version has this version
-COLUMNS: Final = ("key", "vector", "checksum", "written")
-"""The columns of the table. `written` is a time in seconds since 1970."""
-
+FORMAT_VERSION: Final = 1  # the version of the file's format
 TABLE: Final = """
 CREATE TABLE IF NOT EXISTS embeddings (
     key TEXT PRIMARY KEY, vector BLOB NOT NULL, checksum INTEGER NOT NULL, written REAL NOT NULL
 )
 """
-
-ADD_WRITTEN_COLUMN: Final = "ALTER TABLE embeddings ADD COLUMN written REAL NOT NULL DEFAULT 0"
-"""Adds the last column to a file of an older version. Its embeddings count as old."""
-
-ALL_TABLES: Final = (
-    TABLE,
-    TABLE.replace(", written REAL NOT NULL", ""),
-    TABLE.replace("written REAL NOT NULL", "written REAL NOT NULL DEFAULT 0"),
-)
-"""Every form of the table that this package has created."""
+"""`written` is a time in seconds since 1970."""
 
 FILE_DTYPE: Final = "<f4"  # the numpy dtype of a vector in the file, on every machine
 BUSY_TIMEOUT_S: Final = 60.0  # the time for which a statement waits for other processes' transactions
@@ -141,13 +129,9 @@ class EmbeddingStore:
                 _check_contents(connection, file)
                 # This is safe if a process is killed. A file that was damaged by a power failure is replaced.
                 connection.execute("PRAGMA synchronous = OFF")
-                connection.execute(TABLE)
-                if _columns(connection) == COLUMNS[:-1]:
-                    connection.execute(ADD_WRITTEN_COLUMN)
-                if _version(connection) < FORMAT_VERSION:
-                    # A read-only file keeps its version.
-                    with contextlib.suppress(sqlite3.OperationalError):
-                        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+                if not _version(connection):
+                    connection.execute(TABLE)
+                    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
             except BaseException:
                 connection.close()
                 raise
@@ -258,8 +242,6 @@ def _open_for_maintenance(directory: Path, mode: str) -> Iterator[sqlite3.Connec
     try:
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
             _check_contents(connection, file)
-            if _columns(connection) != COLUMNS:
-                raise _unusable(file, "its table has other columns, so nothing is stored in it", remedy)
             yield connection
     except sqlite3.Error as error:
         raise _unusable(file, error, remedy) from error
@@ -268,7 +250,7 @@ def _open_for_maintenance(directory: Path, mode: str) -> Iterator[sqlite3.Connec
 def _check_contents(connection: sqlite3.Connection, file: Path) -> None:
     """Raise StoreError for a later version or foreign contents, before a foreign object can run code."""
     connection.execute("PRAGMA trusted_schema = OFF")
-    foreign, version = foreign_objects(connection, ALL_TABLES), _version(connection)
+    foreign, version = foreign_objects(connection, [TABLE]), _version(connection)
     if version > FORMAT_VERSION:
         later = f"it has version {version}, written by a later version of pytest-rageval"
         remedy = "Update pytest-rageval, or name another folder with --rageval-cache DIR."
@@ -296,10 +278,6 @@ def _unusable(file: Path, reason: object, remedy: str) -> StoreError:
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _columns(connection: sqlite3.Connection) -> tuple[str, ...]:
-    return tuple(name for _, name, *_ in connection.execute("PRAGMA table_info(embeddings)"))
 
 
 def _checksum(key: str, blob: bytes) -> int:

@@ -93,24 +93,10 @@ def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
     connection.close()
 
 
-def test_a_table_without_times_is_kept(tmp_path) -> None:
-    """A file of an earlier version without times is read, and its vectors count as old."""
-    EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    with sqlite3.connect(tmp_path / FILE) as connection:
-        connection.execute("ALTER TABLE embeddings DROP COLUMN written")
-    connection.close()
-    store = EmbeddingStore(tmp_path)
-    store.put_many({"b": -VECTOR})
-    assert store.get_many(["a", "b"]).keys() == {"a", "b"}
-
-
-@pytest.mark.parametrize("drop_times", [False, True])
-def test_a_file_without_a_version_has_the_first(tmp_path, *, drop_times: bool) -> None:
+def test_a_file_whose_maker_was_killed_is_completed(tmp_path) -> None:
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
     connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     connection.execute("PRAGMA user_version = 0")
-    if drop_times:
-        connection.execute("ALTER TABLE embeddings DROP COLUMN written")
     connection.close()
     assert _kept(tmp_path) == VECTOR.tolist()
     connection = sqlite3.connect(tmp_path / FILE)
