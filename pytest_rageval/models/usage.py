@@ -181,7 +181,7 @@ class Usage:
     cut: int = 0  # replies that the token limit cut, live or cached
     remarks: Counter[str] = field(default_factory=Counter)  # remarks for the report, with their counts
     # The live requests by server; the numbers above include them.
-    servers: "UsageByServer" = field(default_factory=lambda: UsageByServer(), compare=False)  # noqa: PLW0108 - defined below
+    servers: dict[str, "Usage"] = field(default_factory=dict, compare=False)
 
     def __add__(self, other: "Usage") -> "Usage":
         return self._combine(operator.add, other)
@@ -190,7 +190,14 @@ class Usage:
         return self._combine(operator.sub, other)
 
     def _combine(self, combine: Callable[[Any, Any], Any], other: "Usage") -> "Usage":
-        return Usage(**{name: combine(value, getattr(other, name)) for name, value in vars(self).items()})
+        names = vars(self).keys() - {"servers"}
+        numbers = {name: combine(getattr(self, name), getattr(other, name)) for name in names}
+        nothing = Usage()
+        servers = {
+            name: combine(self.servers.get(name, nothing), other.servers.get(name, nothing))
+            for name in {**self.servers, **other.servers}
+        }
+        return Usage(**numbers, servers={name: usage for name, usage in servers.items() if usage.live})
 
     def with_server(self, server: str) -> "tuple[Usage, Usage]":
         """Return this usage and the usage of a server, so that the caller counts in both."""
@@ -215,26 +222,11 @@ class Usage:
 
     @classmethod
     def from_dict(cls, plain: JsonObject) -> "Usage":
-        servers = UsageByServer({name: cls.from_dict(usage) for name, usage in plain["servers"].items()})
+        servers = {name: cls.from_dict(usage) for name, usage in plain["servers"].items()}
         counters = {name: Counter[str](plain[name]) for name in (*COUNTERS, "remarks")}
         # A later version may count more.
         known = {name: plain[name] for name in vars(cls()) if name in plain}
         return cls(**{**known, **counters, "servers": servers})
-
-
-class UsageByServer(dict[str, Usage]):
-    """The usage of servers by name; a sum or difference omits servers without live requests."""
-
-    def __add__(self, other: "UsageByServer") -> "UsageByServer":
-        return self._combine(operator.add, other)
-
-    def __sub__(self, other: "UsageByServer") -> "UsageByServer":
-        return self._combine(operator.sub, other)
-
-    def _combine(self, combine: Callable[[Usage, Usage], Usage], other: "UsageByServer") -> "UsageByServer":
-        names = {**self, **other}
-        combined = {name: combine(self.get(name, Usage()), other.get(name, Usage())) for name in names}
-        return UsageByServer({name: usage for name, usage in combined.items() if usage.live})
 
 
 def usage_entry(usage: Usage) -> dict[str, Any]:

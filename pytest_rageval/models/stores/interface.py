@@ -88,11 +88,9 @@ class ReplyStore(Protocol):
     @property
     def damaged(self) -> AbstractSet[str]:
         """The keys of damaged entries that this object has skipped."""
-        ...
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Return the stored replies by key, without the missing ones."""
-        ...
 
     def claim(
         self, keys: Sequence[str], *, run: str = "", only_run: bool = False
@@ -102,23 +100,18 @@ class ReplyStore(Protocol):
         Only one process can have the claim of a key. A claim ends with `keep`, `release` or `close`, or `CLAIM_TTL_S`
         after its last renewal.
         """
-        ...
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
         """For each key with a claim of a living process, return whether it is a claim of this process."""
-        ...
 
     def others_active(self) -> bool:
         """Whether another living process has any claim."""
-        ...
 
     def ping(self) -> None:
         """Raise StoreAwayError if the store is at a server that does not answer now."""
-        ...
 
     def renew(self) -> None:
         """Renew all claims of this process; a separate thread calls this method every `RENEWAL_S`."""
-        ...
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         """Store replies durably and end their claims; return the stored replies by key.
@@ -126,11 +119,9 @@ class ReplyStore(Protocol):
         If a reply with the same key is stored already, and counts in this run, it stays and is returned. Either all
         entries are stored, or none. An entry with `written` 0 gets the current time.
         """
-        ...
 
     def release(self, keys: Sequence[str]) -> None:
         """End claims of this process without a reply."""
-        ...
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
@@ -139,19 +130,15 @@ class ReplyStore(Protocol):
 
         The limits apply to calls and cost including open calls. An account is stored for a week.
         """
-        ...
 
     def entries(self, keys: Sequence[str] | None = None) -> Iterator[Entry | Damaged]:
         """Yield all entries, or the entries with these keys, sorted by key."""
-        ...
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete entries, good or damaged."""
-        ...
 
     def close(self) -> None:
         """End all claims of this process, and close the store."""
-        ...
 
 
 Namespace = str  # the kind of entries: "replies", or what an extension stores
