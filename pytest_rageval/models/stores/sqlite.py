@@ -32,122 +32,6 @@ from pytest_rageval.models.stores.interface import (
 from pytest_rageval.models.stores.sqlite_file import COLUMNS, Database, ReplyTable, stored_summary
 from pytest_rageval.models.summaries import read_summary
 
-
-class Claims:
-    """The claims of this process and of other processes in the same file."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._owner = uuid.uuid4().hex
-        self._others: dict[bytes, _OwnerState] = {}
-        self._renewal_database: Database | None = None
-        self._closed = threading.Event()
-        self._renewal_thread: threading.Thread | None = None
-
-    def claim(self, keys: Sequence[str]) -> set[str]:
-        """Claim, in a transaction, the keys that no living process has claimed; return those of this process."""
-        dead = [(owner,) for owner in self._dead_owners()]
-        if dead:
-            self._database.execute_many("DELETE FROM leases WHERE CAST(owner AS BLOB) = ?", dead)
-        self._database.execute(
-            "INSERT OR IGNORE INTO leases (key, owner, expires) SELECT value, ?, ? FROM json_each(?)",
-            (self._owner, time.monotonic(), json.dumps(list(keys))),
-        )
-        own = self.own(keys)
-        if own and self._renewal_thread is None:
-            self._start_renewing()
-        return own
-
-    def own(self, keys: Sequence[str]) -> set[str]:
-        """Return the keys that this process has claimed; if it was suspended, it may have lost claims."""
-        rows = self._database.rows(
-            "SELECT key FROM leases WHERE owner = ? AND key IN (SELECT value FROM json_each(?))",
-            (self._owner, json.dumps(list(keys))),
-        )
-        return {key for (key,) in rows}
-
-    def held(self, keys: Sequence[str]) -> dict[str, bool]:
-        """Return the keys that a living process has claimed, and whether it is this process."""
-        rows = self._database.rows(
-            "SELECT key, CAST(owner AS BLOB) FROM leases WHERE key IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(keys)),),
-        )
-        dead, own = self._dead_owners() if rows else set(), self._owner.encode()
-        return {key: owner == own for key, owner in rows if owner not in dead}
-
-    def others_active(self) -> bool:
-        dead = self._dead_owners()
-        return bool(self._others.keys() - dead)
-
-    def release(self, keys: Sequence[str]) -> None:
-        """Delete claims of this process; call this method in a transaction."""
-        self._database.execute(
-            "DELETE FROM leases WHERE owner = ? AND key IN (SELECT value FROM json_each(?))",
-            (self._owner, json.dumps(list(keys))),
-        )
-
-    def renew(self) -> None:
-        """Renew all claims, over a separate connection: another thread may be waiting in the main connection."""
-        try:
-            self._renewal_database = self._renewal_database or Database(self._database.directory)
-            with self._renewal_database.transaction():
-                self._renewal_database.execute(
-                    "UPDATE leases SET expires = ? WHERE owner = ?", (time.monotonic(), self._owner)
-                )
-        except StoreError:
-            self._close_renewal_database()
-            raise
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._renewal_thread is not None:
-            self._renewal_thread.join(timeout=CLAIM_TTL_S)
-            # If the disk fails, the claims expire. The requests themselves have raised the error.
-            with contextlib.suppress(StoreError), self._database.transaction():
-                self._database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
-        self._close_renewal_database()
-
-    def _close_renewal_database(self) -> None:
-        database, self._renewal_database = self._renewal_database, None
-        if database is not None:
-            with contextlib.suppress(StoreError):
-                database.close()
-
-    def _start_renewing(self) -> None:
-        self._renewal_thread = start_renewing(self.renew, self._closed)
-
-    def _dead_owners(self) -> set[bytes]:
-        """Read the last heartbeat of each other owner; return those that have not renewed for `CLAIM_TTL_S`."""
-        rows = self._database.rows(
-            # As bytes: a damaged file may have any value.
-            "SELECT CAST(owner AS BLOB), CAST(max(expires) AS BLOB) FROM leases WHERE owner != ? GROUP BY owner",
-            (self._owner,),
-        )
-        now = time.monotonic()
-        before, self._others = self._others, {}
-        for owner, heartbeat in rows:
-            self._others[owner] = state = before.get(owner) or _OwnerState(heartbeat, now)
-            state.observe(heartbeat, now)
-        return {owner for owner, state in self._others.items() if state.unchanged_s >= CLAIM_TTL_S}
-
-
-@dataclass(slots=True)
-class _OwnerState:
-    """The last observed heartbeat of another process, and for how long it has not changed."""
-
-    heartbeat: object
-    observed_at: float
-    unchanged_s: float = 0.0
-
-    def observe(self, heartbeat: object, now: float) -> None:
-        if heartbeat != self.heartbeat:
-            self.heartbeat, self.unchanged_s = heartbeat, 0.0
-        else:
-            # At most one interval is added, since this process itself may have been suspended.
-            self.unchanged_s += min(now - self.observed_at, RENEWAL_S)
-        self.observed_at = now
-
-
 RESTORED: Final = "the cache folder was removed during the run; it was created again with all entries"
 SPENDING_KEPT_S: Final = 7 * 86400.0  # how long the spending of a run is stored
 
@@ -170,7 +54,11 @@ class LocalStore:
     def __init__(self, database: Database, replies: Replies) -> None:
         self.database: Database = database
         self._replies = replies
-        self._claims = Claims(database)
+        self._owner = uuid.uuid4().hex
+        self._others: dict[bytes, _OwnerState] = {}
+        self._renewal_database: Database | None = None
+        self._closed = threading.Event()
+        self._renewal_thread: threading.Thread | None = None
 
     @property
     def damaged(self) -> set[str]:
@@ -183,32 +71,67 @@ class LocalStore:
         # In one transaction: no process can store a reply between look-up and claim.
         with self.database.transaction():
             replies = self.get_many(keys, run=run, only_run=only_run)
-            own = self._claims.claim([key for key in keys if key not in replies])
+            own = self._claim([key for key in keys if key not in replies])
         return build_claim_results(keys, replies, own)
 
+    def _claim(self, keys: Sequence[str]) -> list[str]:
+        """Claim, in a transaction, the keys that no living process has claimed; return those of this process."""
+        dead = [(owner,) for owner in self._dead_owners()]
+        if dead:
+            self.database.execute_many("DELETE FROM leases WHERE CAST(owner AS BLOB) = ?", dead)
+        self.database.execute(
+            "INSERT OR IGNORE INTO leases (key, owner, expires) SELECT value, ?, ? FROM json_each(?)",
+            (self._owner, time.monotonic(), json.dumps(keys)),
+        )
+        own = self.database.rows(
+            "SELECT key FROM leases WHERE owner = ? AND key IN (SELECT value FROM json_each(?))",
+            (self._owner, json.dumps(keys)),
+        )
+        if own and self._renewal_thread is None:
+            self._start_renewing()
+        return [key for (key,) in own]
+
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        return self._claims.held(keys)
+        rows = self.database.rows(
+            "SELECT key, CAST(owner AS BLOB) FROM leases WHERE key IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(keys)),),
+        )
+        dead, own = self._dead_owners() if rows else set(), self._owner.encode()
+        return {key: owner == own for key, owner in rows if owner not in dead}
 
     def others_active(self) -> bool:
-        return self._claims.others_active()
+        dead = self._dead_owners()
+        return bool(self._others.keys() - dead)
 
     def ping(self) -> None:
         """Do nothing: the store has no server."""
 
     def renew(self) -> None:
-        self._claims.renew()
+        """Renew all claims, over a separate connection: another thread may be waiting in the main connection."""
+        try:
+            self._renewal_database = self._renewal_database or Database(self.database.directory)
+            with self._renewal_database.transaction():
+                self._renewal_database.execute(
+                    "UPDATE leases SET expires = ? WHERE owner = ?", (time.monotonic(), self._owner)
+                )
+        except StoreError:
+            self._close_renewal_database()
+            raise
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         new = {entry.key: entry for entry in reversed(list(entries))}
         with self.database.transaction():
             stored = self.get_many(list(new), run=run, only_run=only_run)
             self._replies.put_many((entry for key, entry in new.items() if key not in stored), run=run)
-            self._claims.release(list(new))
+            self.release(list(new))
         return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str]) -> None:
         with self.database.transaction():
-            self._claims.release(keys)
+            self.database.execute(
+                "DELETE FROM leases WHERE owner = ? AND key IN (SELECT value FROM json_each(?))",
+                (self._owner, json.dumps(list(keys))),
+            )
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
@@ -236,8 +159,54 @@ class LocalStore:
             self._replies.delete_many(keys)
 
     def close(self) -> None:
-        self._claims.close()
+        self._closed.set()
+        if self._renewal_thread is not None:
+            self._renewal_thread.join(timeout=CLAIM_TTL_S)
+            # If the disk fails, the claims expire. The requests themselves have raised the error.
+            with contextlib.suppress(StoreError), self.database.transaction():
+                self.database.execute("DELETE FROM leases WHERE owner = ?", (self._owner,))
+        self._close_renewal_database()
         self.database.close()
+
+    def _close_renewal_database(self) -> None:
+        database, self._renewal_database = self._renewal_database, None
+        if database is not None:
+            with contextlib.suppress(StoreError):
+                database.close()
+
+    def _start_renewing(self) -> None:
+        self._renewal_thread = start_renewing(self.renew, self._closed)
+
+    def _dead_owners(self) -> set[bytes]:
+        """Read the last heartbeat of each other owner; return those that have not renewed for `CLAIM_TTL_S`."""
+        rows = self.database.rows(
+            # As bytes: a damaged file may have any value.
+            "SELECT CAST(owner AS BLOB), CAST(max(expires) AS BLOB) FROM leases WHERE owner != ? GROUP BY owner",
+            (self._owner,),
+        )
+        now = time.monotonic()
+        before, self._others = self._others, {}
+        for owner, heartbeat in rows:
+            self._others[owner] = state = before.get(owner) or _OwnerState(heartbeat, now)
+            state.observe(heartbeat, now)
+        return {owner for owner, state in self._others.items() if state.unchanged_s >= CLAIM_TTL_S}
+
+
+@dataclass(slots=True)
+class _OwnerState:
+    """The last observed heartbeat of another process, and for how long it has not changed."""
+
+    heartbeat: object
+    observed_at: float
+    unchanged_s: float = 0.0
+
+    def observe(self, heartbeat: object, now: float) -> None:
+        if heartbeat != self.heartbeat:
+            self.heartbeat, self.unchanged_s = heartbeat, 0.0
+        else:
+            # At most one interval is added, since this process itself may have been suspended.
+            self.unchanged_s += min(now - self.observed_at, RENEWAL_S)
+        self.observed_at = now
 
 
 class SqliteStore(LocalStore):

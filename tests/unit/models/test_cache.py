@@ -152,7 +152,7 @@ def test_after_closing_another_process_sends_the_request(caches, monkeypatch):
 def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 1.0)
     # No claim is renewed, as if the process had been killed.
-    monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_claims.LocalStore, "_start_renewing", lambda _: None)
     dead, one, other = caches(), caches(), caches()
 
     async def ask(cache: Cache) -> object:
@@ -176,7 +176,7 @@ def test_the_claim_of_a_dead_process_is_taken_over(caches: Caches, monkeypatch: 
 
 def test_a_process_knows_when_its_claim_was_taken_over(caches, monkeypatch):
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.1)
-    monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_claims.LocalStore, "_start_renewing", lambda _: None)
     stopped, other = caches(), caches()
 
     async def take_over() -> list[bool]:

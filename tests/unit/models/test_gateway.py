@@ -413,7 +413,7 @@ def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Pat
 def test_a_request_taken_over_by_another_is_not_sent(gateway, monkeypatch):
     """A process that lost its claim before it sent the request waits for the reply of the other process."""
     # No claim is renewed, as if the process had been stopped, so that its claims expire soon.
-    monkeypatch.setattr(sqlite_claims.Claims, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(sqlite_claims.LocalStore, "_start_renewing", lambda _: None)
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.05)
     stopped, other = gateway(policy=replace(POLICY, concurrency=1)), gateway()
 

@@ -9,18 +9,19 @@ import pytest
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.models.stores import interface
 from pytest_rageval.models.stores import sqlite as module
-from pytest_rageval.models.stores.sqlite import Claims
-from pytest_rageval.models.stores.sqlite_file import Database
+from pytest_rageval.models.stores.sqlite import LocalStore
+from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
 
 Open = Callable[..., Database]
 
 
 @pytest.fixture
 def owner(databases: Open):
-    owners: list[Claims] = []
+    owners: list[LocalStore] = []
 
-    def make() -> Claims:
-        owners.append(Claims(databases()))
+    def make() -> LocalStore:
+        database = databases()
+        owners.append(LocalStore(database, ReplyTable(database)))
         return owners[-1]
 
     yield make
@@ -28,12 +29,11 @@ def owner(databases: Open):
         each.close()
 
 
-Owner = Callable[[], Claims]
+Owner = Callable[[], LocalStore]
 
 
-def _claim(owner: Claims, *keys: str) -> set[str]:
-    with owner._database.transaction():
-        return owner.claim(keys)
+def _claim(owner: LocalStore, *keys: str) -> set[str]:
+    return {key for key, claimed in owner.claim(keys).items() if claimed is True}
 
 
 def _soon(condition: Callable[[], bool]) -> bool:
@@ -45,8 +45,8 @@ def _soon(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def _mark(owner: Claims, key: str) -> float:
-    ((mark,),) = owner._database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
+def _mark(owner: LocalStore, key: str) -> float:
+    ((mark,),) = owner.database.rows("SELECT expires FROM leases WHERE key = ?", (key,))
     return mark
 
 
@@ -58,7 +58,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let owners renew no claims, as if their processes had been killed."""
-    monkeypatch.setattr(Claims, "_start_renewing", lambda _: None)
+    monkeypatch.setattr(LocalStore, "_start_renewing", lambda _: None)
 
 
 class Clock:
@@ -78,19 +78,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def _look(owner: Claims, clock: Clock, seconds: float) -> None:
+def _look(owner: LocalStore, clock: Clock, seconds: float) -> None:
     """Let an owner read the claims of the others ten times per second of simulated time."""
     for _ in range(round(seconds * 10)):
         clock.now += 0.1
-        owner.held(["a"])
+        owner.claims(["a"])
 
 
 def test_a_key_has_one_owner(owner: Owner) -> None:
     one, other = owner(), owner()
     assert _claim(one, "a", "b") == {"a", "b"}
     assert _claim(other, "b", "c") == {"c"}
-    assert one.held(["a", "b", "c", "d"]) == {"a": True, "b": True, "c": False}
-    assert other.held(["a", "b", "c", "d"]) == {"a": False, "b": False, "c": True}
+    assert one.claims(["a", "b", "c", "d"]) == {"a": True, "b": True, "c": False}
+    assert other.claims(["a", "b", "c", "d"]) == {"a": False, "b": False, "c": True}
 
 
 def test_an_owner_may_claim_again(owner: Owner) -> None:
@@ -103,7 +103,7 @@ def test_what_is_released_can_be_claimed(owner: Owner) -> None:
     one, other = owner(), owner()
     _claim(one, "a", "b")
     one.release(["a", "unknown"])
-    assert set(other.held(["a", "b"])) == {"b"}
+    assert set(other.claims(["a", "b"])) == {"b"}
     assert _claim(other, "a", "b") == {"a"}
 
 
@@ -119,15 +119,15 @@ def test_a_closed_owner_has_none(owner: Owner) -> None:
     _claim(one, "a")
     _claim(other, "b")
     one.close()
-    assert set(other.held(["a", "b"])) == {"b"}
+    assert set(other.claims(["a", "b"])) == {"b"}
 
 
 def test_an_undone_claim_is_none(owner: Owner) -> None:
     one, other = owner(), owner()
 
     def fail() -> None:
-        with one._database.transaction():
-            assert one.claim(["a"]) == {"a"}
+        with one.database.transaction():
+            assert one.claim(["a"]) == {"a": True}
             raise LookupError
 
     with pytest.raises(LookupError):
@@ -167,13 +167,13 @@ def test_renewing_continues_after_an_error(owner: Owner, monkeypatch: pytest.Mon
 def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
     killed, one, other = owner(), owner(), owner()
     assert _claim(killed, "a", "b") == {"a", "b"}
-    one.held(["a"])
+    one.claims(["a"])
     _look(one, clock, module.CLAIM_TTL_S - 0.1)
     assert _claim(one, "a") == set()
-    assert set(one.held(["a"])) == {"a"}
+    assert set(one.claims(["a"])) == {"a"}
     assert one.others_active()
     _look(one, clock, 0.2)
-    assert one.held(["a", "b"]) == {}
+    assert one.claims(["a", "b"]) == {}
     assert not one.others_active()
     assert _claim(one, "a") == {"a"}
     assert _claim(other, "a", "b") == {"b"}
@@ -184,8 +184,8 @@ def test_a_claim_of_a_dead_owner_runs_out(owner: Owner, clock: Clock) -> None:
 def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Clock, left: float) -> None:
     """A heartbeat may come from a clock a day ahead, from before a restart, or from an earlier version."""
     one = owner()
-    one._database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
-    one.held(["a"])
+    one.database.execute("INSERT INTO leases VALUES ('a', 'killed', ?)", (left,))
+    one.claims(["a"])
     _look(one, clock, module.CLAIM_TTL_S - 0.1)
     assert _claim(one, "a") == set()
     _look(one, clock, 0.2)
@@ -197,10 +197,10 @@ def test_a_claim_lasts_equally_long_whatever_was_written(owner: Owner, clock: Cl
 def test_invalid_values_in_the_claim_table_expire(owner: Owner, clock: Clock, kind: str) -> None:
     one = owner()
     value = "''" if kind == "NULL" else kind
-    one._database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
-    one.held(["a"])
+    one.database.execute(f"INSERT INTO leases VALUES ('a', {value}, {value})")  # noqa: S608 - from the list above
+    one.claims(["a"])
     _look(one, clock, module.CLAIM_TTL_S + 0.1)
-    assert one.held(["a"]) == {}
+    assert one.claims(["a"]) == {}
     assert _claim(one, "a") == {"a"}
 
 
@@ -210,9 +210,9 @@ def test_a_claim_owner_with_a_different_clock_counts_as_alive(owner, clock, shif
     elsewhere, one = owner(), owner()
     _claim(elsewhere, "a")
     for second in range(30):
-        elsewhere._database.execute("UPDATE leases SET expires = ?", (clock.now + shift,))
+        elsewhere.database.execute("UPDATE leases SET expires = ?", (clock.now + shift,))
         _look(one, clock, 1.0)
-        assert set(one.held(["a"])) == {"a"}, second
+        assert set(one.claims(["a"])) == {"a"}, second
 
 
 @pytest.mark.usefixtures("dead")
@@ -221,23 +221,23 @@ def test_a_process_that_was_paused_does_not_count_others_as_dead(owner: Owner, c
     _claim(other, "a")
     _look(one, clock, 1.0)
     clock.now += 3600.0
-    assert set(one.held(["a"])) == {"a"}
+    assert set(one.claims(["a"])) == {"a"}
     _look(one, clock, 2.0)
-    assert set(one.held(["a"])) == {"a"}
+    assert set(one.claims(["a"])) == {"a"}
     _look(one, clock, module.CLAIM_TTL_S)
-    assert one.held(["a"]) == {}
+    assert one.claims(["a"]) == {}
 
 
 @pytest.mark.usefixtures("dead")
 def test_an_owner_knows_what_was_taken_over(owner: Owner, clock: Clock) -> None:
     stopped, one = owner(), owner()
     _claim(stopped, "a", "b")
-    one.held(["a"])
+    one.claims(["a"])
     _look(one, clock, module.CLAIM_TTL_S + 0.1)
     _claim(one, "a")
-    assert stopped.own(["a", "b"]) == set()
+    assert stopped.claims(["a", "b"]) == {"a": False}
     assert _claim(stopped, "a", "b", "c") == {"b", "c"}
-    assert one.own(["a", "b", "c"]) == {"a"}
+    assert one.claims(["a", "b", "c"]) == {"a": True, "b": False, "c": False}
 
 
 @pytest.mark.usefixtures("often")
@@ -245,10 +245,10 @@ def test_what_was_taken_over_is_not_renewed_by_its_former_owner(owner: Owner) ->
     one, other = owner(), owner()
     _claim(one, "a", "b")
     _claim(other, "c")
-    with other._database.transaction():
+    with other.database.transaction():
         # As if the claim had expired. In the same transaction as the new claim, so that it is not renewed in between.
-        other._database.execute("DELETE FROM leases WHERE key = 'a'")
-        assert other.claim(["a"]) == {"a"}
+        other.database.execute("DELETE FROM leases WHERE key = 'a'")
+        assert other.claim(["a"]) == {"a": True}
     other._closed.set()
     other._renewal_thread.join(60)
     left = _mark(one, "a")
@@ -273,14 +273,14 @@ def test_closing_on_an_unusable_file_is_no_error(owner: Owner) -> None:
     """Closing raises no error if the file cannot be used: requests have raised it, and claims expire."""
     one = owner()
     _claim(one, "a")
-    one._database.execute("ALTER TABLE leases RENAME TO gone")
+    one.database.execute("ALTER TABLE leases RENAME TO gone")
     one.close()
 
 
 def test_an_unusable_file_is_a_store_error(owner: Owner) -> None:
     one = owner()
-    one._database.execute("ALTER TABLE leases RENAME TO gone")
-    for use in (one.claim, one.held, one.release):
+    one.database.execute("ALTER TABLE leases RENAME TO gone")
+    for use in (one.claim, one.claims, one.release):
         with pytest.raises(StoreError):
             use(["a"])
-    one._database.execute("ALTER TABLE gone RENAME TO leases")
+    one.database.execute("ALTER TABLE gone RENAME TO leases")
