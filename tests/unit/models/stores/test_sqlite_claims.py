@@ -85,43 +85,6 @@ def _look(owner: LocalStore, clock: Clock, seconds: float) -> None:
         owner.claims(["a"])
 
 
-def test_a_key_has_one_owner(owner: Owner) -> None:
-    one, other = owner(), owner()
-    assert _claim(one, "a", "b") == {"a", "b"}
-    assert _claim(other, "b", "c") == {"c"}
-    assert one.claims(["a", "b", "c", "d"]) == {"a": True, "b": True, "c": False}
-    assert other.claims(["a", "b", "c", "d"]) == {"a": False, "b": False, "c": True}
-
-
-def test_an_owner_may_claim_again(owner: Owner) -> None:
-    one = owner()
-    assert _claim(one, "a") == _claim(one, "a") == {"a"}
-    assert _claim(one) == set()
-
-
-def test_what_is_released_can_be_claimed(owner: Owner) -> None:
-    one, other = owner(), owner()
-    _claim(one, "a", "b")
-    one.release(["a", "unknown"])
-    assert set(other.claims(["a", "b"])) == {"b"}
-    assert _claim(other, "a", "b") == {"a"}
-
-
-def test_only_its_owner_releases_a_claim(owner: Owner) -> None:
-    one, other = owner(), owner()
-    _claim(one, "a")
-    other.release(["a"])
-    assert _claim(other, "a") == set()
-
-
-def test_a_closed_owner_has_none(owner: Owner) -> None:
-    one, other = owner(), owner()
-    _claim(one, "a")
-    _claim(other, "b")
-    one.close()
-    assert set(other.claims(["a", "b"])) == {"b"}
-
-
 def test_an_undone_claim_is_none(owner: Owner) -> None:
     one, other = owner(), owner()
 

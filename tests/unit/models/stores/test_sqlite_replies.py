@@ -2,7 +2,6 @@
 
 import pickle
 import sqlite3
-import time
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -112,23 +111,6 @@ def test_an_empty_reply_counts_in_its_run(store: ReplyTable, text: str) -> None:
     _put(store, Entry("calls", Reply(text, tool_calls="[]")), run="1")
     assert set(store.get_many(["k", "no", "cut", "calls"], run="1")) == {"k", "no", "cut", "calls"}
     assert set(store.get_many(["k", "no", "cut", "calls"], run="2")) == {"calls"}
-
-
-def test_all_cached_entries_are_listed_by_key(store: ReplyTable) -> None:
-    before = time.time()
-    _put(store, Entry("b", REPLY, OUTLINE, 5.0), Entry("a", Reply("")), Entry("c", REPLY))
-    first, second, third = stored_entries(store._database)
-    assert (first.key, first.reply, first.summary) == ("a", Reply(""), {})
-    assert before <= first.written <= time.time()
-    assert (second.key, second.reply, second.summary, second.written) == ("b", REPLY, OUTLINE, 5.0)
-    assert third.key == "c"
-
-
-def test_deleted_entries_are_not_found_again(store: ReplyTable) -> None:
-    _put(store, *(Entry(key, REPLY) for key in "abc"))
-    with store._database.transaction():
-        store.delete_many(["a", "c", "d"])
-    assert [entry.key for entry in stored_entries(store._database)] == ["b"]
 
 
 def test_a_large_reply_stays_in_the_database(store: ReplyTable, tmp_path: Path) -> None:
