@@ -9,8 +9,6 @@ correct: the example is unscored after one request, with the server's message as
 """
 
 import asyncio
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,49 +19,8 @@ from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.rate_limits import Limiter
 from pytest_rageval.models.sender import Sender
 from pytest_rageval.models.server import RemoteServer
+from tests.unit.models.refusals import SENT, refusals
 from tests.unit.models.scripted import Answer, ScriptedServer
-
-SENT: dict[str, Any] = {
-    "temperature": 0.5,
-    "max_tokens": 16,
-    "stop": ["\n"],
-    "seed": 7,
-    "n": 1,
-    "user": "me",
-    "logprobs": True,
-    "top_logprobs": 2,
-    "logit_bias": {"5": 1},
-    "presence_penalty": 0.1,
-    "response_format": {"type": "json_object"},
-    "reasoning_effort": "low",
-    "top_p": 0.9,
-}
-
-ROWS = [
-    json.loads(line) for line in (Path(__file__).parents[1] / "data/refusals.jsonl").read_bytes().splitlines()
-]
-
-
-def refusals(kind: str) -> pytest.MarkDecorator:
-    """Run a test for each refusal of a kind, with the body of the response and the name of the parameter."""
-    rows = [row for row in ROWS if row["kind"] == kind]
-    return pytest.mark.parametrize(
-        ("refusal", "name"),
-        [(row["body"], row["parameter"]) for row in rows],
-        ids=[row["server"] for row in rows],
-    )
-
-
-def unsupported(name: str) -> dict[str, Any]:
-    message = f"Unsupported parameter: '{name}' is not supported with this model."
-    return {
-        "error": {
-            "message": message,
-            "type": "invalid_request_error",
-            "param": name,
-            "code": "unsupported_parameter",
-        }
-    }
 
 
 def ask(answer: Any) -> tuple[Reply, list[dict[str, Any]]]:
@@ -125,16 +82,3 @@ def test_a_bound_is_sent_under_its_other_name(refusal: Any, name: str) -> None:
 def test_a_wrong_value_is_the_users_to_mend(refusal: Any, name: None) -> None:  # noqa: ARG001
     with pytest.raises((Unscored, RagevalError), match=r"^1 requests: the server answered 400: \S"):
         ask(lambda _: Answer(400, refusal))
-
-
-def test_two_refusals_are_two_lessons() -> None:
-    """If a server refuses one parameter per response, requests are repeated until the server accepts the rest."""
-    refused = ("temperature", "logprobs", "top_logprobs", "stop")
-
-    def answer(body: dict[str, Any]) -> Answer | str:
-        remaining = [name for name in refused if name in body]
-        return Answer(400, unsupported(remaining[0])) if remaining else "fine"
-
-    reply, sent = ask(answer)
-    assert reply.without.split() == ["temperature", "stop", "logprobs", "top_logprobs"]
-    assert len(sent) == len(refused) + 1
