@@ -488,13 +488,14 @@ def test_an_async_exception_is_not_cached(world: World) -> None:
     assert asyncio.run(main()) == "now"
 
 
-def test_threads_that_ask_for_the_same_compute_it_once(world: World) -> None:
+@pytest.mark.parametrize("version", [None, "1"])
+def test_threads_that_ask_for_the_same_compute_it_once(world: World, version: str | None) -> None:
     def slow(text: str) -> str:
         world.calls.append(threading.get_ident())
         time.sleep(0.05)
         return text
 
-    cached = world.session().cached(slow, version="1")
+    cached = world.session().cached(slow, version=version)
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(cached, ["a"] * 16)) == ["a"] * 16
     assert len(world.calls) == 1
@@ -529,7 +530,8 @@ def test_processes_that_ask_for_the_same_compute_it_once(world: World) -> None:
     assert world.calls == ["a"]
 
 
-def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
+@pytest.mark.parametrize("version", [None, "1"])
+def test_one_that_fails_lets_the_next_thread_compute(world: World, version: str | None) -> None:
     def fails(_: str) -> str:
         world.calls.append(1)
         time.sleep(0.03)
@@ -537,7 +539,7 @@ def test_one_that_fails_lets_the_next_thread_compute(world: World) -> None:
             raise LookupError
         return "now"
 
-    cached = world.session().cached(fails, version="1")
+    cached = world.session().cached(fails, version=version)
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(cached, "a") for _ in range(2)]
         errors = [future.exception(60) for future in futures]
