@@ -352,27 +352,6 @@ def test_random_bytes_in_the_cache_never_give_a_wrong_reply(tmp_path):
     assert len(ends) == 3
 
 
-def test_random_bytes_in_a_cassette_are_an_error_or_a_reply(tmp_path):
-    chance = random.Random(6)
-    file = tmp_path / "tape.jsonl"
-    lines = [entry_line(Entry(f"{n:064x}", Reply(f"„{n}“", "m"), {"model": "m"})) for n in range(5)]
-    whole = "\n".join(lines).encode()
-    ends = Counter()
-    for _ in range(1000):
-        content = bytearray(whole)
-        for _ in range(chance.randint(1, 4)):
-            place = chance.randrange(len(content))
-            content[place : place + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
-        file.write_bytes(content)
-        try:
-            ends["read"] += bool(read_cassette(file))
-        except StoreError as error:
-            ends["refused"] += str(file) in str(error)
-    assert ends.total() == 1000
-    print(dict(ends))
-    assert min(ends.values()) > 50
-
-
 def test_a_cassette_of_a_later_version_is_refused(project, llm):
     project.use(llm)
     project.test(ONE_REPLY_EACH)
@@ -395,41 +374,6 @@ def test_a_cassette_of_a_later_version_is_refused(project, llm):
         ]
     )
     assert len(llm.requests) == 4
-
-
-@pytest.mark.parametrize("version", ['version="1"', ""])
-def test_threads_compute_a_cached_result_once(project, version):
-    """25 threads compute each of 10 results once, also if the first computation of a result fails."""
-    project.pytester.makepyfile(
-        f"""
-        import threading, time
-        from collections import Counter
-        from concurrent.futures import ThreadPoolExecutor
-
-        calls = Counter()
-
-        def slow(text):
-            calls[text] += 1
-            time.sleep(0.05)
-            if text == "0" and calls[text] == 1:
-                raise LookupError(text)
-            return [text]
-
-        def attempt(function, text):
-            try:
-                return function(text)
-            except LookupError:
-                return None
-
-        def test_it(rageval_llm):
-            cached = rageval_llm.cached(slow, {version})
-            with ThreadPoolExecutor(25) as pool:
-                found = list(pool.map(lambda n: attempt(cached, str(n % 10)), range(100)))
-            assert found.count(None) == 1
-            assert calls == {{"0": 2, **{{str(n): 1 for n in range(1, 10)}}}}
-        """
-    )
-    project.run().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("version", ['version="1"', ""])
