@@ -73,15 +73,6 @@ def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(coroutine, 60))
 
 
-def test_a_thousand_keys_are_one_select(caches: Caches) -> None:
-    cache = caches()
-    _keep(cache, *(Entry(str(number), Reply(str(number))) for number in range(500)))
-    keys = [str(number) for number in range(1000)]
-    results: list[dict[str, Reply]] = []
-    assert _statements(cache, lambda: results.append(_look_up(cache, keys))) == ["SELECT"]
-    assert results[0] == {str(number): Reply(str(number)) for number in range(500)}
-
-
 def test_entries_cached_in_one_turn_are_one_transaction(caches: Caches) -> None:
     """100 replies that are stored in one iteration of the event loop are written in one transaction."""
     cache = caches()
