@@ -376,6 +376,13 @@ def test_cached_replies_count_once_if_a_process_dies_while_collecting(runs, serv
     assert len(server.uploads) == 1
 
 
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
+    return path
+
+
 @pytest.mark.parametrize(
     ("limits", "expected_message"),
     [
@@ -384,18 +391,14 @@ def test_cached_replies_count_once_if_a_process_dies_while_collecting(runs, serv
     ],
 )
 def test_a_batch_that_could_pass_the_budget_is_not_submitted(
-    runs: Runs, server: BatchServer, limits: Limits, expected_message: str, tmp_path: Path
+    runs: Runs, server: BatchServer, limits: Limits, expected_message: str, prices: Path
 ) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
     with pytest.raises(BudgetError, match=expected_message):
         runs.submit(_request("one"), _request("two"), limits=limits, prices=prices)
     assert not server.files
 
 
-def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
+def test_a_batch_is_counted_at_its_own_price(runs: Runs, prices: Path) -> None:
     options: dict[str, Any] = {"prices": prices, "limits": Limits(max_calls=3, max_cost=1.0)}
     runs.submit(_request("one"), _request("two"), **options)
     with pytest.raises(BudgetError):
@@ -409,9 +412,7 @@ def test_a_batch_is_counted_at_its_own_price(runs: Runs, tmp_path: Path) -> None
     assert len(runs.submit(_request("four"), _request("five"), **{**options, "run": "another"}).made) == 1
 
 
-def test_a_reply_without_token_counts_costs_the_most_possible(runs, server, tmp_path):
-    prices = tmp_path / "prices.toml"
-    prices.write_text("[m]\ninput = 2\noutput = 8\nbatch_input = 1\nbatch_output = 4\n", encoding="utf-8")
+def test_a_reply_without_token_counts_costs_the_most_possible(runs, server, prices):
     options: dict[str, Any] = {"prices": prices, "limits": Limits(max_cost=1.0)}
     server.usage = False
     [submitted_batch] = runs.submit(_request("one"), **options).made
@@ -426,14 +427,6 @@ def test_a_server_without_batches_is_an_error(runs: Runs, server: BatchServer, p
         runs.submit(_request("one"))
     server.without = set()
     assert len(runs.submit(_request("one")).made) == 1
-
-
-def test_a_batch_that_the_server_does_not_know_is_an_error(runs: Runs, server: BatchServer) -> None:
-    """It may belong to another key, and a second batch would be paid for as well."""
-    runs.submit(_request("one"))
-    server.batches.clear()
-    with pytest.raises(ServerError, match="describes the batch batch-1, which it does not know"):
-        runs.collect()
 
 
 def test_a_damaged_note_is_an_error_that_names_it(runs: Runs, tmp_path: Path) -> None:
@@ -565,6 +558,7 @@ def test_the_errors_of_a_batch_may_have_any_form(runs: Runs, server: BatchServer
 
 @pytest.mark.parametrize("status", [404, 410])
 def test_an_unknown_batch_is_named(runs: Runs, server: BatchServer, tmp_path: Path, status: int) -> None:
+    """It may belong to another key, and a second batch would be paid for as well."""
     runs.submit(_request("one"))
     server.spoiled = {"retrieve": [(status, {"error": {"message": "gone"}})]}
     with pytest.raises(ServerError, match="describes the batch batch-1, which it does not know") as caught:
