@@ -60,40 +60,22 @@ def test_an_answer_becomes_a_reference_where_that_is_wanted(tmp_path: Path) -> N
     assert (record["reference"], record["answer_given"]) == (ANSWER, ANSWER)
 
 
-DATA_SETS = {
+ITEMS: dict[str, dict[str, Any]] = {
     "langfuse": {
-        "id": "i1",
         "input": {"query": QUESTION},
         "expectedOutput": {"answer": ANSWER},
-        "metadata": {"topic": "baths"},
         "sourceTraceId": None,
         "status": "ACTIVE",
     },
-    "langfuse text": {
-        "id": "i1",
-        "input": QUESTION,
-        "expected_output": ANSWER,
-        "metadata": {"topic": "baths"},
-    },
-    "langsmith": {
-        "id": "i1",
-        "inputs": {"question": QUESTION},
-        "outputs": {"answer": ANSWER},
-        "metadata": {"topic": "baths"},
-    },
+    "langfuse text": {"input": QUESTION, "expected_output": ANSWER},
+    "langsmith": {"inputs": {"question": QUESTION}, "outputs": {"answer": ANSWER}},
     "langsmith chat": {
-        "id": "i1",
         "inputs": {"messages": [{"type": "human", "content": QUESTION}]},
         "outputs": {"messages": [{"type": "ai", "content": ANSWER}]},
-        "metadata": {"topic": "baths"},
     },
-    "phoenix": {
-        "id": "i1",
-        "input": {"question": QUESTION},
-        "output": {"answer": ANSWER},
-        "metadata": {"topic": "baths"},
-    },
+    "phoenix": {"input": {"question": QUESTION}, "output": {"answer": ANSWER}},
 }
+DATA_SETS = {name: {"id": "i1", "metadata": {"topic": "baths"}, **item} for name, item in ITEMS.items()}
 
 
 @pytest.mark.parametrize("item", DATA_SETS.values(), ids=DATA_SETS)
