@@ -16,7 +16,6 @@ from pytest_rageval.extensions.otlp import otlp
 from pytest_rageval.extensions.otlp.otlp import (
     QUESTION_EVENT,
     SCORE_EVENT,
-    end_ns,
     generate_events,
     resource_attributes,
     send_events,
@@ -391,7 +390,3 @@ def test_the_resource_is_the_run() -> None:
         ("rageval.baseline.path", "b.json"),
         ("rageval.baseline.commit", "bead"),
     }
-
-
-def test_events_are_of_the_end_of_the_run() -> None:
-    assert end_ns(document()) == 1_795_341_601_500_000_000
