@@ -155,21 +155,7 @@ def damage_zstd(content: bytes, chance: random.Random) -> bytes:
 
 
 MUTATIONS: list[Callable[[bytes, random.Random], bytes]] = [
-    *(
-        cut,
-        drop,
-        repeat,
-        insert,
-        insert,
-        flip,
-        mistype,
-        mistype,
-        mistype,
-        nest,
-        recode,
-        damage_gzip,
-        damage_zstd,
-    )
+    *(cut, drop, repeat, *[insert] * 2, flip, *[mistype] * 3, nest, recode, damage_gzip, damage_zstd)
 ]
 
 
