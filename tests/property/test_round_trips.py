@@ -14,7 +14,7 @@ from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets import load
 from pytest_rageval.lib.foreign_values import as_identifier
 from pytest_rageval.models.cassette import read_cassette, write_cassette
-from pytest_rageval.models.messages import Reply, Request, replace_surrogates
+from pytest_rageval.models.messages import Reply, replace_surrogates
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
 
@@ -102,34 +102,6 @@ def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None
             load(path, format="native")
 
 
-@pytest.mark.slow
-@given(
-    content=WITH_SURROGATES,
-    parameters=st.dictionaries(UNICODE, JSON, min_size=1, max_size=3),
-    sample=st.integers(0, 5),
-)
-def test_a_requests_key_is_of_its_content(content: str, parameters: dict[str, Any], sample: int) -> None:
-    def key(content: str, parameters: dict[str, Any], sample: int) -> str:
-        return Request("u", "m", ({"role": "user", "content": content},), parameters, sample).key
-
-    original = key(content, parameters, sample)
-    assert original == key(content, dict(reversed(parameters.items())), sample)
-    changed = [
-        key(f"{content}x", parameters, sample),
-        key(content, {**parameters, "another": 1, "one more": 2}, sample),
-        key(content, {}, sample),
-        key(content, parameters, sample + 1),
-    ]
-    assert len({original, *changed}) == 5
-
-
-@given(one=st.dictionaries(UNICODE, JSON, max_size=2), other=st.dictionaries(UNICODE, JSON, max_size=2))
-def test_requests_of_one_key_have_the_same_json(one: dict[str, Any], other: dict[str, Any]) -> None:
-    keys = [Request("u", "m", (), parameters).key for parameters in (one, other)]
-    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-    assert (keys[0] == keys[1]) == same
-
-
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory):
     """A database that all examples of a test share."""
@@ -145,15 +117,6 @@ def test_the_store_gives_back_every_reply(database: Database, key: str, reply: R
     with database.transaction():
         store.put_many([Entry(key, reply)])
     assert store.get_many([key]) == {key: reply}
-
-
-@pytest.mark.slow
-@given(replies=st.dictionaries(st.text("0123456789abcdef", min_size=1), REPLIES, max_size=4))
-def test_a_cassette_is_read_as_it_was_written(replies: dict[str, Reply]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.jsonl"
-        write_cassette(path, [Entry(key, reply) for key, reply in replies.items()])
-        assert {key: entry.reply for key, entry in read_cassette(path).items()} == replies
 
 
 @given(text=WITH_SURROGATES)
