@@ -1,7 +1,6 @@
 """The key of a request depends on everything that can change the reply, and on nothing else."""
 
 import asyncio
-import copy
 import json
 import tempfile
 from dataclasses import replace
@@ -78,22 +77,6 @@ def _reversed(value: Any) -> Any:
 
 @QUICK
 @given(request=REQUESTS)
-def test_a_key_is_64_hex_digits_and_lasting(request: Request) -> None:
-    """A key has 64 hex digits and is the same for an equal request made of other objects."""
-    assert len(request.key) == 64
-    assert set(request.key) <= set("0123456789abcdef")
-    twin = Request(
-        request.base_url,
-        request.model,
-        tuple(copy.deepcopy(dict(message)) for message in request.messages),
-        copy.deepcopy(dict(request.parameters)),
-        request.sample,
-    )
-    assert twin.key == request.key
-
-
-@QUICK
-@given(request=REQUESTS)
 def test_the_order_of_keys_does_not_matter(request: Request) -> None:
     same = replace(
         request,
@@ -101,24 +84,6 @@ def test_the_order_of_keys_does_not_matter(request: Request) -> None:
         parameters=_reversed(dict(request.parameters)),
     )
     assert same.key == request.key
-
-
-@QUICK
-@given(request=REQUESTS, parts=st.dictionaries(TEXTS, TEXTS, max_size=3))
-def test_what_only_explains_does_not_matter(request: Request, parts: dict[str, str]) -> None:
-    """`parts`, which only describe the origin of messages, do not change the key."""
-    assert replace(request, parts=parts).key == request.key
-
-
-@QUICK
-@given(request=REQUESTS, other=TEXTS)
-def test_another_model_or_server_is_another_key(request: Request, other: str) -> None:
-    """Another model or base URL changes the key, and swapping the two values does too."""
-    assume(other not in {request.model, request.base_url})
-    assert replace(request, model=other).key != request.key
-    assert replace(request, base_url=other).key != request.key
-    if request.model != request.base_url:
-        assert replace(request, model=request.base_url, base_url=request.model).key != request.key
 
 
 @QUICK
@@ -164,17 +129,6 @@ def test_another_message_is_another_key(
     for variant in variants:
         key = replace(request, messages=tuple(variant)).key
         assert (key != request.key) == _differ(variant, messages)
-
-
-@QUICK
-@given(one=REQUESTS, other=REQUESTS)
-def test_one_key_is_one_request(one: Request, other: Request) -> None:
-    """Two requests have the same key exactly if their contents are the same JSON."""
-
-    def asked(request: Request) -> Any:
-        return [request.base_url, request.model, request.messages, request.parameters, request.sample]
-
-    assert (one.key != other.key) == _differ(asked(one), asked(other))
 
 
 @QUICK
