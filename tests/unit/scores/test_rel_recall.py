@@ -517,21 +517,6 @@ def test_the_counts_of_a_worked_example() -> None:
     assert (result.parametric, result.hallucinated) == (1, 1)
 
 
-def test_retriever_and_generator_are_distinguished() -> None:
-    """Retrieving all and using half equals retrieving half and using all, in recall over Rel only."""
-    generator = _compare(wanted=4, available=range(4), listed={0, 1}).answers
-    retriever = _compare(wanted=4, available={0, 1}, listed={0, 1}).answers
-    assert generator.over_rel == retriever.over_rel == 0.5
-    assert (generator.coverage, generator.over_rel_prime) == (1.0, 0.5)
-    assert (retriever.coverage, retriever.over_rel_prime) == (0.5, 1.0)
-
-
-def test_an_answer_in_another_passage_of_the_prompt_is_not_the_models_memory() -> None:
-    result = _compare("rx", "r", wanted=3, available={0}, in_prompt={0, 1}, listed={0, 1, 2})
-    assert result.answers.found - result.answers.found_available == 2
-    assert result.parametric == 1
-
-
 def test_nothing_relevant_in_the_prompt_has_no_recall_over_rel_prime() -> None:
     result = _compare("x", "r", cited=[1], wanted=2, listed={0})
     for recall in (result.answers, result.citations):
@@ -555,15 +540,3 @@ def test_without_citations_precision_is_undefined_and_recall_is_0() -> None:
     result = _compare("r", "r", wanted=1, available={0})
     assert result.citation_precision is None
     assert (result.citations.over_rel, result.citations.over_rel_prime) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("position", [0, 3])
-def test_a_position_outside_the_prompt_is_hallucinated(position: int) -> None:
-    result = _compare("xr", "r", cited=[position, 2, position])
-    assert (result.hallucinated, result.citation_precision, result.citations.over_rel) == (1, 0.5, 1.0)
-
-
-def test_a_passage_at_two_positions_is_one() -> None:
-    result = _compare("rxr", "rs", cited=[1, 3])
-    assert result.citations == Recall(relevant=2, available=1, found=1, found_available=1)
-    assert result.citation_precision == 1.0
