@@ -91,18 +91,6 @@ def test_another_score_never_helps(columns: list[list[float]]) -> None:
         assert together >= single - DRAWN
 
 
-@given(columns=SETS)
-def test_a_repeated_score_costs_nothing(columns: list[list[float]]) -> None:
-    once = [p_value for p_value, *_ in _tests(columns)]
-    assert [p_value for p_value, *_ in _tests(columns * 2)] == pytest.approx(once * 2, abs=DRAWN)
-
-
-@given(columns=SETS)
-def test_each_question_a_cluster_is_no_cluster(columns: list[list[float]]) -> None:
-    clustered = [p_value for p_value, *_ in _tests(columns, clusters=range(len(columns[0])))]
-    assert clustered == pytest.approx([p_value for p_value, *_ in _tests(columns)], abs=DRAWN)
-
-
 @given(
     drops=st.lists(st.floats(-1, 1), min_size=1, max_size=30),
     alphas=st.tuples(st.floats(0.001, 0.5), st.floats(0.001, 0.5)),
