@@ -1,14 +1,12 @@
 """The LLM judge: parsing of replies, its requests and its votes."""
 
 import asyncio
-import contextlib
-import time
 from dataclasses import replace
 
 import pytest
 
 from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
-from pytest_rageval.answers.judge.replies import parse_grade, parse_preference, parse_yes_no
+from pytest_rageval.answers.judge.replies import parse_yes_no
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.core.errors import Planned, Unscored
 from pytest_rageval.models.messages import Reply, Request
@@ -19,35 +17,6 @@ from pytest_rageval.scores.relevance import RELEVANT
 from tests.unit.answers.judge.scripted import ScriptedGateway
 
 MARK = "⟪reply 0123456789abcdef⟫"
-
-
-@pytest.mark.parametrize(
-    "filler",
-    [
-        " ",
-        "\n",
-        "*",
-        ". ",
-        "\n*",
-        "Verdict: ",
-        "yes\n",
-        "no ",
-        "```",
-        '{"verdict": ',
-        "<think>",
-        "Answer: no. ",
-    ],
-)
-def test_reading_takes_time_in_proportion_to_the_length(filler: str) -> None:
-    def seconds(length: int) -> float:
-        text = (filler * length)[:length] + "x"
-        began = time.thread_time()
-        for parse in (parse_yes_no, parse_grade, parse_preference):
-            with contextlib.suppress(Unscored):
-                parse(text)
-        return time.thread_time() - began
-
-    assert min(seconds(10_000) for _ in range(3)) < 40 * max(min(seconds(1_000) for _ in range(3)), 0.001)
 
 
 def test_the_reason_shows_the_beginning_of_the_reply() -> None:

@@ -62,11 +62,6 @@ def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
         asyncio.run(_judge(ScriptedGateway(reply)).ask(SUPPORT, "Q?", ["a", "b"], "T"))
 
 
-def test_reading_takes_linear_time() -> None:
-    with pytest.raises(Unscored):
-        parse_support("[" * 50_000)
-
-
 def test_all_nuggets_are_labelled_in_one_request() -> None:
     gateway = ScriptedGateway('["support", "not_support"]')
     labels = asyncio.run(_judge(gateway).ask(SUPPORT, "How far?", ["5 km", "by bus"], "It is 5 km."))
