@@ -204,15 +204,6 @@ def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, re
     assert "Return a grade from 1 to 5, or (grade, explanation), or None" in str(caught.value)
 
 
-def test_an_exception_of_rate_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
-    def rate(*_: object) -> float:
-        raise LookupError("no model")
-
-    judge = adapt_judge(SimpleNamespace(compare=print, rate=rate), loop)
-    with pytest.raises(CallableError, match=r"rageval_judge\.rate raised for 'How far\?': LookupError"):
-        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
-
-
 def test_none_means_no_rating(loop: BackgroundEventLoop) -> None:
     judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
     with pytest.raises(Unscored, match="the judge gave no rating"):
