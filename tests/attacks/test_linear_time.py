@@ -49,12 +49,7 @@ from pytest_rageval.reports import layout
 from pytest_rageval.reports import markdown as markdown_report
 from pytest_rageval.reports.html import question_rows
 from pytest_rageval.retrievers import bm25
-from pytest_rageval.retrievers import bm25 as search_words
-from pytest_rageval.scores import gold_matching as gold_overlap
-from pytest_rageval.scores import gold_matching as labels
-from pytest_rageval.scores import near_duplicates
-from pytest_rageval.scores import near_duplicates as similar_questions
-from pytest_rageval.scores import near_duplicates as words
+from pytest_rageval.scores import gold_matching, near_duplicates
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +94,12 @@ SHAPES = {
     "indented lines": _of(" \n"),
     "tags of reasoning": _of("<think>"),
     "closed tags of reasoning": _of("</think>"),
+    "tags of reasoning that do not end": _of("<think "),
+    "channels": _of("<|channel|>a<|message|>"),
+    "other tags of reasoning": _of("◁think▷"),
+    "colons": _of(" :"),
+    "hashes": _of("#\u200b"),
+    "escapes": _of("\x1b"),
     "open brackets": _of("["),
     "open parentheses": _of("("),
     "parentheses": _of("(a) "),
@@ -121,6 +122,7 @@ SHAPES = {
     "minus": _of("minus "),
     "qualifiers": _of("at least about "),
     "one word": _of("word "),
+    "words with marks": _of("Tất cả mọi người đều "),
     "one long word": _of("y"),
     "different words": _distinct("w{} "),
     "different names": _distinct("W{}, "),
@@ -206,26 +208,26 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
         "same_answer", text, [text], text
     ),
     "prompts of the local model": lambda text: continuing.few_shot_answer_prompt(text, [text]),
-    "near_duplicates.words": words.words,
-    "near_duplicates.shingles": lambda text: words.shingles(text, 8),
+    "near_duplicates.words": near_duplicates.words,
+    "near_duplicates.shingles": lambda text: near_duplicates.shingles(text, 8),
     "near_duplicates.shingle_overlap": lambda text: near_duplicates.shingle_overlap(text, f"{text} x y z"),
     "near_duplicates.near_duplicate": lambda text: near_duplicates.near_duplicate(text, text[: LENGTH // 2]),
     "near_duplicates.text_shingles": near_duplicates._text_shingles,
-    "similar_questions.similar_questions": lambda text: similar_questions.similar_questions(
+    "similar_questions.similar_questions": lambda text: near_duplicates.similar_questions(
         [text, f"{text} x"]
     ),
-    "overlap.overlap, of texts": lambda text: gold_overlap.overlap(Document(text), Gold(text=f"{text} x y")),
-    "gold_matching.normalize_path": gold_overlap.normalize_path,
-    "gold_matching.matching_files": lambda text: gold_overlap.matching_files(
+    "overlap.overlap, of texts": lambda text: gold_matching.overlap(Document(text), Gold(text=f"{text} x y")),
+    "gold_matching.normalize_path": gold_matching.normalize_path,
+    "gold_matching.matching_files": lambda text: gold_matching.matching_files(
         text, [f"{text}/x", f"a/{text}"]
     ),
     "labels.GoldMatch": lambda text: (
-        labels.GoldMatch(
+        gold_matching.GoldMatch(
             Ranking.of("q", [Document(text), Document(text[:1000])]),
             [Gold(text=f"{text} x"), Gold(text=ANSWER)],
         ).labels
     ),
-    "retrievers.words.words": search_words.words,
+    "retrievers.words.words": bm25.words,
     "bm25.BM25Retriever": lambda text: bm25.BM25Retriever([f"{text} x", ANSWER])(text, 2),
     "fusion, the queries that a model wrote": _quietly(lambda text: fusion._read_queries(text, 4)),
     "budget.count_tokens": budget.count_tokens,
