@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_rageval.calls.event_loop import BackgroundEventLoop
+    from pytest_rageval.core.errors import Planned
     from pytest_rageval.core.outcome import Score
+    from pytest_rageval.core.ranking import Ranking
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput, ThresholdResult
     from pytest_rageval.models.sources import MakeSource
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.registry import Registry
     from pytest_rageval.run.test import PartialScores, TestRun
+    from pytest_rageval.scores.annotator_agreement import AgreementRequest
 
 VERSION: Final = 1
 
@@ -140,6 +143,20 @@ def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
 @hookspec(firstresult=True)
 def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Score | None":
     """Return the score of a call of `rageval.score` in place of the core; None to leave it to the core."""
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_stand_in(
+    test: "TestRun", wanted: "Threshold | AgreementRequest | Ranking | str | Planned"
+) -> object | None:
+    """Return what a test receives in place of a result that depends on replies that are missing, as in a plan.
+
+    With a stub the test continues to its next request; None ends it, while a batch is collected.
+
+    Args:
+        test: the test, whose `has_stubs` is set to True.
+        wanted: the score or the agreement; or the ranking or the answer as they are without the replies.
+    """
 
 
 @hookspec(firstresult=True)

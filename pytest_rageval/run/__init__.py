@@ -2,9 +2,9 @@
 
 - `session`: computes the scores of eval sets, with event loop, gateway and models. `base`: the part that a merge of
   shards has too: the records of tests, baseline, definitions of scores, significance level.
-- `test`: evaluates the scores of one test into its record. `judged`: judges a record, and builds its entry for the
-  report. `stubs`: what a test receives in place of results, in a plan.
-- `registry`: the scores by name, and what plugins register. `plugin_objects`: checks what plugins' functions return.
+- `test`: evaluates the scores of one test into its record. `judged`: judges a record, and collects its entry for the
+  report.
+- `registry`: the scores by name, and what plugins register.
 - `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
 - `baseline_lookup`: a score in the baseline, its update, another commit's baseline, and what was compared.
 - `FinishedRun`: what the hook at the end of a run receives.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_rageval.models.generator import Generator
     from pytest_rageval.run.default_components import DefaultGenerator
 
-PluginComparator: Final = Lazy("run.plugin_objects", "PluginComparator")  # few plugins add one
+PluginComparator: Final = Lazy("scores.plugin_objects", "PluginComparator")  # few plugins add one
 
 UNCACHED_FUNCTION: Final = (
     "answers of {}, your own function, are cached within this run only (rageval_llm.cached caches them)"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_rageval.models.client import Server
     from pytest_rageval.models.stores.interface import StoreFactory
     from pytest_rageval.run.default_components import Provider, ProviderRequest
-    from pytest_rageval.run.plugin_objects import UserComparator
+    from pytest_rageval.scores.plugin_objects import UserComparator
 
 Report = (
     Callable[[Mapping[str, object]], str | Iterable[str]] | Callable[[Mapping[str, object], str], str | None]
@@ -47,8 +47,8 @@ receives the text after the scheme; it sends the report, and may return a text f
 """
 
 # Few runs have a plugin that adds one.
-PluginMeasure: Final = Lazy("run.plugin_objects", "PluginMeasure")
-PluginScore: Final = Lazy("run.plugin_objects", "PluginScore")
+PluginMeasure: Final = Lazy("scores.plugin_objects", "PluginMeasure")
+PluginScore: Final = Lazy("scores.plugin_objects", "PluginScore")
 
 WORD_PATTERN: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 """The names that can be used in the expression of a comparator."""

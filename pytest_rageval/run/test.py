@@ -9,34 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from pytest_rageval.core.errors import InputError, Planned, RagevalError, ReplyPending, has_placeholder
+from pytest_rageval.core.errors import InputError, Planned, RagevalError, ReplyPending
 from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, EvalSet, Example
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.policy import policies_of
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.threshold import BOUNDS, Threshold, level_shares
-from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.build import evalset_entry
 from pytest_rageval.run.base import TestRecord
 from pytest_rageval.run.inputs import Components, MarkedTest
-from pytest_rageval.run.judged import JudgedTest, PartialScore, any_room, joined, score_of_slice
+from pytest_rageval.run.judged import JudgedTest, PartialScore, any_room, joined
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.pipeline import Dependencies
 from pytest_rageval.scores.rankings import Query
-from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
     from pytest_rageval.reports.failures import Room
     from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest
 
 EVALSET: Final = "rageval_evalset"
-
-# Few tests use these.
-planned_agreement: Final = Lazy("run.stubs", "planned_agreement")
-planned_ranking: Final = Lazy("run.stubs", "planned_ranking")
-planned_score: Final = Lazy("run.stubs", "planned_score")
-planned_text: Final = Lazy("run.stubs", "PlannedText")
 
 
 class PartialScores(Protocol):
@@ -193,7 +185,9 @@ class TestRun(JudgedTest):
                 raise RagevalError(problem)
         except ReplyPending:
             # With a stub the test continues to its next request.
-            return self.score_stub(threshold)
+            if (stub := self._stand_in(threshold)) is None:
+                raise
+            return cast("Score", stub)
         return self.judge_call(threshold)
 
     def agreement(self, request: "AgreementRequest") -> "Agreement":
@@ -201,40 +195,37 @@ class TestRun(JudgedTest):
         if self.session.counts_only:
             # Errors are ignored: in a run, the table lists these scores as missing.
             self.session.count_requests(self.components, self.evalset, request.score_requests)
-            return self._agreement_stub(request)
+            return cast("Agreement", self._stand_in(request))
         try:
             scores = self.session.score(self.components, self.evalset, request.score_requests)
         except ReplyPending:
-            return self._agreement_stub(request)
+            if (stub := self._stand_in(request)) is None:
+                raise
+            return cast("Agreement", stub)
         for score_request in request.score_requests:
             self.add_uses(score_request)
         agreement = request.agreement(scores)
         self._agreements.append(agreement.entry())
         return agreement
 
-    def _agreement_stub(self, request: "AgreementRequest") -> "Agreement":
-        self.has_stubs = True
-        stub: Agreement = planned_agreement(request, len(self.evalset))
+    def _stand_in(self, wanted: "Threshold | AgreementRequest | Ranking | str | Planned") -> object | None:
+        """Return what takes the place of a result that depends on missing replies; None if no extension has that."""
+        stub: object | None = self.session.hook.pytest_rageval_stand_in(test=self, wanted=wanted)
         return stub
 
     def retrieve(self, query: Query, k: int) -> Ranking:
         ranking = self.session.retrieve(self.components, query, k)
-        if not self.session.counts_only:
-            return ranking
-        planned: Ranking = planned_ranking(ranking)
-        return planned
+        return cast("Ranking", self._stand_in(ranking)) if self.session.counts_only else ranking
 
     def answer(self, query: Query, k: int) -> str:
         self.uses.add("generator")
-        try:
-            text: str = self.session.answer(self.components, query, k)
-        except Planned as planned:
-            self.has_stubs = True
-            return cast("str", planned_text(planned))
         if not self.session.counts_only:
-            return text
-        self.has_stubs = True
-        return cast("str", planned_text(text)) if has_placeholder(text) else text
+            return self.session.answer(self.components, query, k)
+        try:
+            text: str | Planned = self.session.answer(self.components, query, k)
+        except Planned as planned:
+            text = planned
+        return cast("str", self._stand_in(text))
 
     def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, object]:
         self.record.complete()
@@ -285,12 +276,6 @@ class TestRun(JudgedTest):
     @staticmethod
     def requests(thresholds: Iterable[Threshold]) -> list[ScoreRequest]:
         return list(dict.fromkeys(item.request for item in thresholds))
-
-    def score_stub(self, threshold: Threshold) -> Score:
-        self.has_stubs = True
-        scale = self.definition(threshold).scale or UNIT
-        repeats = self.session.runs_per_question(threshold.request) - 1
-        return score_of_slice(planned_score(self.evalset.examples, threshold.spec, repeats, scale), threshold)
 
     def _one_threshold(self, spec: str, keywords: Mapping[str, object]) -> Threshold:
         threshold, *others = self._thresholds((spec,), keywords, optional=True)

@@ -9,6 +9,7 @@
   reference, `FAMILY` has its worked example, and `SCORES` the definitions of its scores.
 - `passage_labels`: scores of rankings by labels of their passages, for the methods that differ in the labels.
 - `annotator_agreement`: correlates passage labels with the quality of answers.
+- `plugin_objects`: checks what the scores, comparators and answer measures of plugins return.
 - `measures`: ranking measures. `gold_matching`: finds the gold passages in a ranking. `near_duplicates`: finds
   near-duplicate passages and questions.
 """

@@ -1,10 +1,10 @@
 """Plan: `--rageval-plan` counts the requests that a run would send, and sends none.
 
-- `plugin`: the hooks of such a run.
+- `plugin`: the hooks of such a run. `stubs`: what a test receives in place of results.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.options import switch
@@ -12,11 +12,13 @@ from pytest_rageval.options import switch
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_rageval.core.errors import RagevalError
+    from pytest_rageval.core.errors import Planned, RagevalError
     from pytest_rageval.core.outcome import Score
+    from pytest_rageval.core.ranking import Ranking
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.options.settings import Settings
     from pytest_rageval.run.test import TestRun
+    from pytest_rageval.scores.annotator_agreement import AgreementRequest
 
 OPTIONS: Final = (
     switch("plan", "print the requests that a run would send and their cost, and send none", is_flag=True),
@@ -56,7 +58,16 @@ def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Sc
         return None
     for error in _count(test, [threshold]):
         raise error
-    return test.score_stub(threshold)
+    return cast("Score", pytest_rageval_stand_in(test, threshold))
+
+
+@hookimpl
+def pytest_rageval_stand_in(
+    test: "TestRun", wanted: "Threshold | AgreementRequest | Ranking | str | Planned"
+) -> object:
+    from pytest_rageval.extensions.plan.stubs import stub_of  # noqa: PLC0415 - few runs have stubs
+
+    return stub_of(test, wanted)
 
 
 def _count(test: "TestRun", thresholds: "Sequence[Threshold]") -> "list[RagevalError]":

@@ -35,9 +35,9 @@ from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import TestRecord
-from pytest_rageval.run.plugin_objects import PluginScore
 from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning
 from pytest_rageval.scores import SCORES
+from pytest_rageval.scores.plugin_objects import PluginScore
 from pytest_rageval.stats.intervals import UNIT
 
 FORMAT: Final = 2  # the version of those parts of a shard's report that only a merge reads

@@ -11,8 +11,8 @@ from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import Spec
-from pytest_rageval.run.plugin_objects import PluginComparator, PluginMeasure, PluginScore
 from pytest_rageval.scores.pipeline import ResolvedScore
+from pytest_rageval.scores.plugin_objects import PluginComparator, PluginMeasure, PluginScore
 
 EXAMPLES = [Example("q1", "one?"), Example("q2", "two?")]
 UNUSABLE = [None, 7, -0.1, float("nan"), float("inf"), "yes", "0.5", [1.0], 1j]

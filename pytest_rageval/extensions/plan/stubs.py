@@ -1,14 +1,16 @@
 """Stubs for results in a plan. Every comparison with a stub is true, so that the test continues to its next request."""
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, Self
 
-from pytest_rageval.core.errors import has_placeholder
-from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.errors import Planned, has_placeholder
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
+from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.run.judged import score_of_slice
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest, Association
+from pytest_rageval.stats.intervals import UNIT
 
 PLACEHOLDER_NUMBER: Final = 0.5
 """The value of a stub for a number."""
@@ -63,13 +65,6 @@ class PlannedScore(_UnknownNumber, Score):  # type: ignore[misc]
         return self.scale
 
 
-def planned_score(
-    examples: Sequence[Example], spec: str, repeats: int, scale: tuple[float, float]
-) -> PlannedScore:
-    outcomes = [Outcome(example, PlannedNumber()) for example in examples]
-    return PlannedScore(spec, outcomes, repeats=[outcomes] * repeats, scale=scale)
-
-
 class PlannedText(str):
     """Stub for the text of a reply that was not requested: it contains and equals every text."""
 
@@ -96,16 +91,6 @@ class PlannedRanking(Ranking):
         return True
 
 
-def planned_text(text: str) -> str:
-    return PlannedText(text) if has_placeholder(text) else text
-
-
-def planned_ranking(ranking: Ranking) -> Ranking:
-    if not any(has_placeholder(document.text) for document in ranking):
-        return ranking
-    return PlannedRanking(**{field.name: getattr(ranking, field.name) for field in fields(ranking)})
-
-
 class PlannedAgreement(Agreement):
     """Stub for a table of correlations, all unknown, so that any measure may agree best."""
 
@@ -114,7 +99,28 @@ class PlannedAgreement(Agreement):
         return replace(association, measure=PlannedText(association.measure))
 
 
-def planned_agreement(request: AgreementRequest, n: int) -> PlannedAgreement:
+def stub_of(test: TestRun, wanted: Threshold | AgreementRequest | Ranking | str | Planned) -> Any:
+    """Return a stub for a score, an agreement, a ranking or an answer of a test; see the hook."""
+    if isinstance(wanted, Ranking):
+        if not any(has_placeholder(document.text) for document in wanted):
+            return wanted
+        return PlannedRanking(**{field.name: getattr(wanted, field.name) for field in fields(wanted)})
+    test.has_stubs = True
+    if isinstance(wanted, Threshold):
+        return _score(test, wanted)
+    if isinstance(wanted, AgreementRequest):
+        return _agreement(wanted, len(test.evalset))
+    return PlannedText(wanted) if isinstance(wanted, Planned) or has_placeholder(wanted) else wanted
+
+
+def _score(test: TestRun, threshold: Threshold) -> Score:
+    outcomes = [Outcome(example, PlannedNumber()) for example in test.evalset]
+    repeats = [outcomes] * (test.session.runs_per_question(threshold.request) - 1)
+    scale = test.definition(threshold).scale or UNIT
+    return score_of_slice(PlannedScore(threshold.spec, outcomes, repeats=repeats, scale=scale), threshold)
+
+
+def _agreement(request: AgreementRequest, n: int) -> PlannedAgreement:
     associations = [
         Association(annotator, measure, k, PlannedNumber(), PlannedNumber(), n)
         for annotator, measure, k in request.combinations()
