@@ -33,6 +33,7 @@ from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.lib.files import refuse_special, write_atomically
+from pytest_rageval.lib.git import GitError, commit_of, file_at
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.lib.text import parse_failure
 
@@ -136,6 +137,29 @@ class Baseline:
                 f"The baseline {path} is not a baseline of this package: {error}.\n{REMEDY}"
             ) from None
         return cls(document["tests"], path, document["anchors"])
+
+    @classmethod
+    def read_at(cls, path: Path, ref: str) -> Self:
+        """Read the file as it is at a commit, such as "origin/main"; InputError if it cannot be read there."""
+        try:
+            commit = commit_of(path.parent, ref)
+            content = file_at(commit, path)
+        except GitError as error:
+            raise InputError(f"The baseline {path.name} of {ref} cannot be read: {error}.") from None
+        if content is None:
+            raise InputError(
+                f"{ref} ({commit[:7]}) has no {path.name}, which --rageval baseline_ref=REF compares with.\n"
+                "Write it there first, with --rageval-update-baseline."
+            )
+        return cls.parse_at(content, path, ref)
+
+    @classmethod
+    def parse_at(cls, content: bytes, path: Path, ref: str) -> Self:
+        path = Path(f"{path} of {ref}")
+        try:
+            return cls.parse(content.decode(), path)
+        except UnicodeDecodeError as error:
+            raise InputError(f"The baseline {path} cannot be read: {error}.") from None
 
     def score(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
         """Return a test's score in the baseline; None if it is missing.

@@ -1,13 +1,15 @@
-"""An update of the baseline: which entries it writes, keeps and drops, and which scores it changes."""
+"""An update of the baseline: which entries it writes, keeps and drops, and which scores it changes, as text."""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import fsum, inf, nan
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_rageval.baseline import anchor_entry
+from pytest_rageval.baseline import Baseline, anchor_entry
 from pytest_rageval.baseline.entries import AnchorEntry, AnchorPin, BaselineEntry, BaselineExample, ScoreEntry
 from pytest_rageval.baseline.file import spooled_examples
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 MAX_RUNS: Final = 5
@@ -35,6 +37,15 @@ class ScoreChange(NamedTuple):
     @property
     def is_lower(self) -> bool:
         return self.after < self.before or self.lost > 0
+
+    def __str__(self) -> str:
+        parts = []
+        if self.n:
+            parts.append(f"{self.before:.3f} → {self.after:.3f}")
+            parts.append(f"{self.worse} of {self.n} worse, {self.better} better")
+        if self.lost:
+            parts.append(f"{counted(self.lost, 'question')} had a score before and none now")
+        return f"{self.nodeid} {self.name}: {', '.join(parts)}"
 
 
 class BaselineUpdate(NamedTuple):
@@ -238,3 +249,60 @@ def _score_changes(
 
 def _same_questions(one: BaselineEntry, other: BaselineEntry) -> set[str]:
     return {name for name, digest in one["questions"].items() if other["questions"].get(name) == digest}
+
+
+class BaselineChanges(NamedTuple):
+    """A line about the file and one for each change; whether a change makes the gate weaker, or all are upward."""
+
+    note: str
+    changes: list[str]
+    lowers: bool
+
+
+def update_baseline(  # noqa: PLR0913 - what an update depends on
+    path: Path,
+    entries: Mapping[str, BaselineEntry],
+    *,
+    unfinished: Collection[str],
+    failed: Mapping[str, Collection[str]],
+    partial: str,
+    pin: AnchorPin | None = None,
+) -> BaselineChanges:
+    """Replace the entries of the tests that ran. After a full run, remove the entries of tests that no longer exist.
+
+    `failed` has the names of scores that are out of a bound other than `max_drop`; `partial` says why this was not a
+    full run, so that tests without an entry may still exist; without a `pin` the old anchors stay.
+    """
+    old = Baseline.read(path)
+    update = compute_update(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
+    written = entries.keys() - update.kept.keys()
+    anchors = updated_anchors(old.anchors, update, written=written, pin=pin, complete=not partial)
+    Baseline(update.tests, anchors=anchors).write(path)
+    kept = [f"{test}: its old entry is kept, as {reason}" for test, reason in update.kept.items()]
+    new_failures = [
+        f"{test} {name}: new in the baseline, and out of its bounds"
+        for test, entry in sorted(entries.items())
+        for name in sorted(entry["scores"].keys() & failed.get(test, ()))
+        if test not in old.tests or name not in old.tests[test]["scores"]
+    ]
+    gone = [] if partial else [f"{test}: removed, as the test is gone" for test in update.not_run]
+    dropped = [
+        f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
+    ]
+    dropped += [
+        f"{test}: its anchor is removed, as the test is gone" for test in sorted(old.anchors.keys() - anchors)
+    ]
+    ratchets = [
+        f"{test} {name}: every update so far raised it. A baseline that is written after good runs only makes "
+        "unchanged pull requests fail: write it at every merge"
+        for test, name in update.only_raised
+    ]
+    fate = f"kept, since this was not a full run ({partial})" if partial else "dropped, since gone"
+    others = f"; {counted(len(update.not_run), 'other')} {fate}" if update.not_run else ""
+    pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
+    return BaselineChanges(
+        f"baseline: {path} ({counted(len(written), 'test')} written{pinned}{others})",
+        [*map(str, update.changes), *kept, *new_failures, *gone, *dropped, *ratchets],
+        bool(kept or new_failures or gone or dropped or ratchets)
+        or any(change.is_lower for change in update.changes),
+    )

@@ -2,7 +2,6 @@
 
 - `ranking`: documents and rankings. `evalset`: examples, their gold passages and conversations.
 - `spec`: names of scores. `outcome`: `Outcome` (one example) and `Score` (their mean).
-- `document`: the types of the entries of a report, and the limits of their values.
 - `extensions`: finds the extensions, and the plugins of others.
 - `policy`: `Policy`, how the bounds of a threshold are decided.
 - `errors`: the errors, and messages that name a remedy.

@@ -6,6 +6,6 @@
 - `verdict`: the inputs and results of all thresholds; pass, fail, inconclusive or error; the bounds on a mean.
 - `slices`: compares the slices of a threshold with the baseline and its anchor. `comparison`: pairs each score with its
   baseline, question by question.
-- `drop_tests`: tests the drops jointly. `suite`: tests all questions of the gated tests together.
+- `drop_tests`: tests the drops jointly.
 - `comparison_verdicts`: the bounds that compare. `sentences`: their reasons, as text.
 """

@@ -29,8 +29,8 @@ from pytest_rageval.plugin.terminal import (
 )
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.document import SuiteEntry
-    from pytest_rageval.gate.suite import SuiteContribution
+    from pytest_rageval.reports.document import SuiteEntry
+    from pytest_rageval.reports.suite import SuiteContribution
 
 SELECTING_OPTIONS: Final = ("lf", "stepwise", "ignore", "ignore_glob", "setuponly", "setupplan")
 """The options of pytest that cause tests to be left out or not to run."""
@@ -238,8 +238,8 @@ class CompletenessPlugin(_SelectionPlugin):
         if not (settings.require_baseline or any(self._compared.values()) or "" in claims):
             # Whoever runs some other tests on their machine need not read a line about the gate.
             return
-        from pytest_rageval.gate.suite import suite_entry, suite_lines  # noqa: PLC0415 - see above
         from pytest_rageval.reports.gated_tests import RanTests, failing_gates  # noqa: PLC0415 - see above
+        from pytest_rageval.reports.suite import suite_entry, suite_lines  # noqa: PLC0415 - see above
         from pytest_rageval.run.baseline_lookup import check_gate  # noqa: PLC0415
 
         ran = RanTests(self._compared, self._prevented, self.collected, claims)
@@ -276,7 +276,7 @@ class CompletenessPlugin(_SelectionPlugin):
             print_lines(terminalreporter, change_lines(self.gate), yellow=True)
             print_lines(terminalreporter, remark_lines(self.gate))
         if self.suite:
-            from pytest_rageval.gate.suite import suite_lines  # noqa: PLC0415 - see above
+            from pytest_rageval.reports.suite import suite_lines  # noqa: PLC0415 - see above
 
             print_lines(terminalreporter, suite_lines(self.suite), red=True)
 

@@ -143,7 +143,7 @@ class BaselineWriterPlugin:
 
     def _update(self, partial: str) -> None:
         from pytest_rageval.baseline.entries import AnchorPin  # noqa: PLC0415 - few runs update the baseline
-        from pytest_rageval.run.baseline_lookup import update_baseline  # noqa: PLC0415
+        from pytest_rageval.baseline.update import update_baseline  # noqa: PLC0415
 
         pins = self._settings.pin_baseline
         self._note, self._changes, self._lowers = update_baseline(

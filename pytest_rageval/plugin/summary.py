@@ -31,9 +31,9 @@ from pytest_rageval.plugin.terminal import (
 )
 
 if TYPE_CHECKING:
-    from pytest_rageval.core.document import TestEntry
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.files import CassetteWriterPlugin
+    from pytest_rageval.reports.document import TestEntry
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""

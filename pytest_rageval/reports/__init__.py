@@ -2,8 +2,8 @@
 
 No module here evaluates a question or calls a model.
 
-- Build the document, which is plain data: `build`, with `notes`, `anomalies`, `questions`, `evidence`,
-  `systems` and `gated_tests`. `core.document` declares the types of its entries.
+- Build the document, which is plain data: `build`, with `notes`, `anomalies`, `questions`, `evidence`, `systems`,
+  `gated_tests`, and `suite`, all gated tests together. `document` declares the types of its entries.
 - Write it: `terminal`, `markdown` and `html`; `settings`: the models and options of the run.
 - Say why a test failed: `failures`, with the likely `causes`.
 - `reading`: reads JSON reports.

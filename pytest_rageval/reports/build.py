@@ -10,7 +10,6 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Outcome, Places, Score
@@ -23,6 +22,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.reports.anomalies import anomalies_entry
+from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.notes import (
     common_entry,
     companion_entry,

@@ -11,7 +11,6 @@ from statistics import fmean
 from typing import Any, cast
 
 from pytest_rageval.baseline.entries import BaselineExample
-from pytest_rageval.core.document import EvaluatedQuestion, ExampleEntry, RetrievalEntry
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
@@ -19,6 +18,7 @@ from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list
 from pytest_rageval.models.budget import count_tokens
 from pytest_rageval.models.prompts import numbered_list
+from pytest_rageval.reports.document import EvaluatedQuestion, ExampleEntry, RetrievalEntry
 from pytest_rageval.reports.questions import context_entry, expected_entry, restore_answer, steps_entry
 from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.stats.intervals import Quantile

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.document import QuestionEntry
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import score_name
@@ -13,6 +12,7 @@ from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.causes import cause_text
+from pytest_rageval.reports.document import QuestionEntry
 from pytest_rageval.reports.layout import cut_line, width, wrap_text
 from pytest_rageval.reports.questions import (
     NOTHING,

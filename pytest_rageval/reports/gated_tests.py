@@ -8,7 +8,6 @@ from pytest_rageval.baseline import UPDATE_COMMAND
 from pytest_rageval.baseline.entries import BaselineEntry
 from pytest_rageval.baseline.update import ScoreChange
 from pytest_rageval.lib.text import counted
-from pytest_rageval.reports.notes import baseline_update_text
 
 DESELECTED: Final = "deselected, or the run ended before it"
 NOT_COLLECTED: Final = "not collected: it was removed, renamed or left out"
@@ -119,7 +118,7 @@ def change_lines(gate: Mapping[str, Any]) -> Iterator[str]:
         return
     yield f"the baseline differs from the merge base's ({place}):"
     scores = (ScoreChange(*(entry[name] for name in ScoreChange._fields)) for entry in change["scores"])
-    lines = [*map(baseline_update_text, scores), *change["others"]]
+    lines = [*map(str, scores), *change["others"]]
     yield from (f"  {line}" for line in lines[:MAX_CHANGES])
     if len(lines) > MAX_CHANGES:
         yield f"  and {counted(len(lines) - MAX_CHANGES, 'change')} more, which the JSON report has"

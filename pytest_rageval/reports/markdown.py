@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.core.document import QuestionEntry, ScoreEntry, TestEntry
 from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.models.usage import usage_lines
 from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.document import QuestionEntry, ScoreEntry, TestEntry
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
 from pytest_rageval.reports.notes import change_text

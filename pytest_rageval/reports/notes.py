@@ -16,16 +16,15 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pytest_rageval.core.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score, Tally
 from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first
+from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
-    from pytest_rageval.baseline.update import ScoreChange
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.drop_tests import DropTestResult
 
@@ -186,17 +185,6 @@ def significant_gain(entry: ScoreEntry) -> float | None:
     baseline = entry.get("baseline") or {}
     is_gain = baseline.get("interval", (0, 0))[1] < 0 and entry["verdict"] == "pass"
     return -baseline["drop"] if is_gain else None
-
-
-def baseline_update_text(change: "ScoreChange") -> str:
-    """Return how a score in the baseline changed in an update of the baseline."""
-    parts = []
-    if change.n:
-        parts.append(f"{change.before:.3f} → {change.after:.3f}")
-        parts.append(f"{change.worse} of {change.n} worse, {change.better} better")
-    if change.lost:
-        parts.append(f"{counted(change.lost, 'question')} had a score before and none now")
-    return f"{change.nodeid} {change.name}: {', '.join(parts)}"
 
 
 def slices_entry(result: ThresholdResult) -> dict[str, Any]:

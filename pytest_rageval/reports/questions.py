@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from pytest_rageval.baseline import MAX_ANSWER_LENGTH
-from pytest_rageval.core.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.core.evalset import Example, conversation_text
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Ranking
@@ -16,6 +15,7 @@ from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted
+from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
 from pytest_rageval.reports.layout import field_lines, wrap_text
 from pytest_rageval.reports.notes import count_causes
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, cast
 
-from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.shape import check_shape, parse_json
 from pytest_rageval.reports.build import SCHEMA
+from pytest_rageval.reports.document import ReportDocument
 
 
 def read_report(path: Path, *, remedy: str | None = None) -> ReportDocument:

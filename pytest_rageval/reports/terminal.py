@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, Self
 
-from pytest_rageval.core.document import ScoreEntry, TestEntry
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, plural, singular
 from pytest_rageval.models.usage import ESTIMATED, Usage
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.build import evalset_text, sliced_name
+from pytest_rageval.reports.document import ScoreEntry, TestEntry
 from pytest_rageval.reports.layout import WIDTH, align_columns
 from pytest_rageval.reports.notes import (
     NOTE_TEXTS,

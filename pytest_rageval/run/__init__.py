@@ -6,7 +6,7 @@
   report.
 - `registry`: the scores by name, and what plugins register.
 - `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
-- `baseline_lookup`: a score in the baseline, its update, another commit's baseline, and what was compared.
+- `baseline_lookup`: a score in the baseline, and what was compared.
 - `FinishedRun`: what the hook at the end of a run receives.
 """
 

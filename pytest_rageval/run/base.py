@@ -15,11 +15,9 @@ from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import NOT_WRITTEN, Ranking
 from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores.definition import ScoreDef, check_failures
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, Dependencies, DrawSettings, ResolvedScore
@@ -83,7 +81,6 @@ class TestRecord:
 T = TypeVar("T")
 
 # Many thresholds do not compare with a baseline.
-look_up_baseline: Final = Lazy("run.baseline_lookup", "look_up_baseline")
 baseline_of: Final = Lazy("run.baseline_lookup", "baseline_of")
 
 
@@ -121,22 +118,6 @@ class BaseSession:
         """The baseline to compare with; InputError if it cannot be read, or is missing and an option names it."""
         baseline: Baseline = baseline_of(self.settings)
         return baseline
-
-    def look_up(self, test: MarkedTest, record: TestRecord, threshold: Threshold) -> BaselineLookup:
-        """Return the baseline and the anchor of a score. The file is read only for a bound that compares with it."""
-        definition = self.definition(threshold.request)
-        if not threshold.uses_baseline:
-            return BaselineLookup({}, None, deterministic=definition.deterministic)
-        found: BaselineLookup = look_up_baseline(
-            self.settings,
-            self.baseline,
-            test,
-            threshold=threshold,
-            definition=definition,
-            fingerprint=record.dependencies_of(threshold.request).fingerprint,
-            received=record.received,
-        )
-        return found
 
     @property
     def tests_sharing_alpha(self) -> int:

@@ -1,23 +1,19 @@
-"""The baseline of a run: a threshold's score in it, its update, and at the end, what was compared."""
+"""The baseline of a run: a threshold's score in it, and at the end, what was compared."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pytest_rageval.baseline import UPDATE_COMMAND, Baseline
-from pytest_rageval.baseline.entries import AnchorPin, BaselineEntry, BaselineExample, BaselineScore
-from pytest_rageval.baseline.update import compute_update, updated_anchors
+from pytest_rageval.baseline.entries import BaselineExample, BaselineScore
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.sampling import in_sample
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
-from pytest_rageval.lib.git import GitError, commit_of, file_at
-from pytest_rageval.lib.text import counted
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.gated_tests import RanTests, gate_entry
-from pytest_rageval.reports.notes import baseline_update_text
 from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.scores.definition import GOLD, ScoreDef
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
@@ -30,7 +26,7 @@ def read_baseline(settings: Settings) -> Baseline:
     """Return the file, or with `--rageval baseline_ref=REF` the file of that commit; raise InputError."""
     if settings.baseline_ref is None:
         return Baseline.read_for_comparison(settings.baseline, required="baseline" in settings.sources)
-    return read_baseline_at(settings.baseline, settings.baseline_ref)
+    return Baseline.read_at(settings.baseline, settings.baseline_ref)
 
 
 def baseline_of(settings: Settings) -> Baseline:
@@ -130,29 +126,6 @@ def _check_root(test: MarkedTest, expected: Path) -> None:
             )
 
 
-def read_baseline_at(path: Path, ref: str) -> Baseline:
-    """Return the baseline as it is at a commit, such as "origin/main"; InputError if it cannot be read there."""
-    try:
-        commit = commit_of(path.parent, ref)
-        content = file_at(commit, path)
-    except GitError as error:
-        raise InputError(f"The baseline {path.name} of {ref} cannot be read: {error}.") from None
-    if content is None:
-        raise InputError(
-            f"{ref} ({commit[:7]}) has no {path.name}, which --rageval baseline_ref=REF compares with.\n"
-            "Write it there first, with --rageval-update-baseline."
-        )
-    return parse_baseline(content, path, ref)
-
-
-def parse_baseline(content: bytes, path: Path, ref: str) -> Baseline:
-    path = Path(f"{path} of {ref}")
-    try:
-        return Baseline.parse(content.decode(), path)
-    except UnicodeDecodeError as error:
-        raise InputError(f"The baseline {path} cannot be read: {error}.") from None
-
-
 def check_gate(settings: Settings, ran: RanTests, hook: Any, known: Baseline | None = None) -> dict[str, Any]:
     """Return the key `gate` of the report; empty without a baseline. `known` is the baseline, if it was read."""
     baseline, required = known or read_baseline(settings), settings.require_baseline
@@ -164,60 +137,3 @@ def check_gate(settings: Settings, ran: RanTests, hook: Any, known: Baseline | N
     for added in hook.pytest_rageval_gate_entry(settings=settings):
         gate |= added
     return gate
-
-
-class BaselineChanges(NamedTuple):
-    """A line about the file and one for each change; whether a change makes the gate weaker, or all are upward."""
-
-    note: str
-    changes: list[str]
-    lowers: bool
-
-
-def update_baseline(  # noqa: PLR0913 - what an update depends on
-    path: Path,
-    entries: Mapping[str, BaselineEntry],
-    *,
-    unfinished: Collection[str],
-    failed: Mapping[str, Collection[str]],
-    partial: str,
-    pin: AnchorPin | None = None,
-) -> BaselineChanges:
-    """Replace the entries of the tests that ran. After a full run, remove the entries of tests that no longer exist.
-
-    `failed` has the names of scores that are out of a bound other than `max_drop`; `partial` says why this was not a
-    full run, so that tests without an entry may still exist; without a `pin` the old anchors stay.
-    """
-    old = Baseline.read(path)
-    update = compute_update(old.tests, entries, unfinished=unfinished, failed=failed, complete=not partial)
-    written = entries.keys() - update.kept.keys()
-    anchors = updated_anchors(old.anchors, update, written=written, pin=pin, complete=not partial)
-    Baseline(update.tests, anchors=anchors).write(path)
-    kept = [f"{test}: its old entry is kept, as {reason}" for test, reason in update.kept.items()]
-    new_failures = [
-        f"{test} {name}: new in the baseline, and out of its bounds"
-        for test, entry in sorted(entries.items())
-        for name in sorted(entry["scores"].keys() & failed.get(test, ()))
-        if test not in old.tests or name not in old.tests[test]["scores"]
-    ]
-    gone = [] if partial else [f"{test}: removed, as the test is gone" for test in update.not_run]
-    dropped = [
-        f"{test} {name}: dropped, no threshold with max_drop bounds it" for test, name in update.dropped
-    ]
-    dropped += [
-        f"{test}: its anchor is removed, as the test is gone" for test in sorted(old.anchors.keys() - anchors)
-    ]
-    ratchets = [
-        f"{test} {name}: every update so far raised it. A baseline that is written after good runs only makes "
-        "unchanged pull requests fail: write it at every merge"
-        for test, name in update.only_raised
-    ]
-    fate = f"kept, since this was not a full run ({partial})" if partial else "dropped, since gone"
-    others = f"; {counted(len(update.not_run), 'other')} {fate}" if update.not_run else ""
-    pinned = "" if pin is None else f", {pin} as the anchor of max_total_drop"
-    return BaselineChanges(
-        f"baseline: {path} ({counted(len(written), 'test')} written{pinned}{others})",
-        [*map(baseline_update_text, update.changes), *kept, *new_failures, *gone, *dropped, *ratchets],
-        bool(kept or new_failures or gone or dropped or ratchets)
-        or any(change.is_lower for change in update.changes),
-    )

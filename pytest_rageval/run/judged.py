@@ -37,7 +37,8 @@ failure_lines: Final = Lazy("reports.failures", "failure_lines")
 changed_prompts_text: Final = Lazy("reports.causes", "changed_prompts_text")
 likely_cause: Final = Lazy("reports.causes", "likely_cause")
 baseline_entry: Final = Lazy("baseline", "baseline_entry")
-suite_contribution: Final = Lazy("gate.suite", "contribution")
+suite_contribution: Final = Lazy("reports.suite", "contribution")
+look_up_baseline: Final = Lazy("run.baseline_lookup", "look_up_baseline")
 why_no_baseline: Final = Lazy("run.baseline_lookup", "why_no_baseline")
 
 
@@ -306,7 +307,20 @@ class JudgedTest:
         self.report.add_entry(merged, threshold.request, score, comparison)
 
     def look_up_baseline(self, threshold: Threshold) -> BaselineLookup:
-        return self.session.look_up(self.marked, self.record, threshold)
+        """Return the baseline and the anchor of a score. The file is read only for a bound that compares with it."""
+        definition = self.definition(threshold)
+        if not threshold.uses_baseline:
+            return BaselineLookup({}, None, deterministic=definition.deterministic)
+        found: BaselineLookup = look_up_baseline(
+            self.session.settings,
+            self.session.baseline,
+            self.marked,
+            threshold=threshold,
+            definition=definition,
+            fingerprint=self.record.dependencies_of(threshold.request).fingerprint,
+            received=self.record.received,
+        )
+        return found
 
     def definition(self, threshold: Threshold) -> ScoreDef:
         return self.session.definition(threshold.request)

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import inf
 from operator import index
-from typing import Final
+from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import parse_explained_preference
 from pytest_rageval.answers.judge.tasks import invalid_result, require_result, split_explanation
 from pytest_rageval.calls.gathering import gather_two
-from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Unscored
 from pytest_rageval.core.evalset import Example, ExampleSubset
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
@@ -337,7 +336,7 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, object]:
     return {name: estimate.value, f"{name}_ci95": [estimate.low, estimate.high]}
 
 
-def arena_text(entry: ScoreEntry) -> str:
+def arena_text(entry: Mapping[str, Any]) -> str:
     """Return the share without an answer, and the position bias and the length bias of the judge."""
     arena = entry["arena"]
     no_answer = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
@@ -350,7 +349,7 @@ def arena_text(entry: ScoreEntry) -> str:
     return f"{no_answer}; {_position_bias_text(arena['position_bias'])}{by_length}"
 
 
-def domains_text(entry: ScoreEntry) -> str:
+def domains_text(entry: Mapping[str, Any]) -> str:
     """Return the results by domain: "by domain, win, win or tie, no answer: writing 20.0%, 20.0%, 0.0% of 5"."""
     texts = []
     for domain, counts in entry["domains"].items():

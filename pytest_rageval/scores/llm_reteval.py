@@ -16,11 +16,10 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.calls.gathering import gather_all, gather_two
-from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
@@ -361,7 +360,7 @@ def _spearman(outcomes: Sequence[Outcome]) -> float | None:
     return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
 
 
-def triage_rows(entries: Mapping[str, ScoreEntry]) -> list[list[str]]:
+def triage_rows(entries: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """Return the table of failures by cut-off, with a column for each score of a test; empty if nothing is known.
 
     Without a failure a score has one line: "llm_reteval@5: Spearman with recall .58, refined .87".
@@ -383,7 +382,7 @@ def triage_rows(entries: Mapping[str, ScoreEntry]) -> list[list[str]]:
     return [["llm_reteval", *(name.removeprefix("llm_reteval") for name in entries)], *rows]
 
 
-def _spearman_text(entry: ScoreEntry) -> str:
+def _spearman_text(entry: Mapping[str, Any]) -> str:
     rhos = (
         f"{name} {format_rho(rho)}"
         for key, name in (("all", "with recall"), ("refined", "refined"))

@@ -38,16 +38,15 @@ says so. So one grid of cut-offs and orders can be used for all of these scores.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.calls.gathering import gather_all
-from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.errors import NoGroundTruth, Undefined, is_placeholder
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
@@ -263,7 +262,7 @@ def pooled_notes(score: Score | None) -> dict[str, object]:
     return {"pooled": {"questions": len(known), **sizes, **shares}}
 
 
-def pooled_text(entry: ScoreEntry) -> str:
+def pooled_text(entry: Mapping[str, Any]) -> str:
     """Return the losses of retriever and generator in a sentence, over all questions."""
     pooled = entry["pooled"]
     if not pooled["shown"]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask, Verdict
@@ -27,7 +27,6 @@ from pytest_rageval.answers.judge.tasks import (
     require_result,
     split_explanation,
 )
-from pytest_rageval.core.document import ScoreEntry
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
 from pytest_rageval.lib.foreign_values import as_share
@@ -136,7 +135,7 @@ def _all_found(context: Outcome, match_share: float) -> bool:
     return bool(gold) and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
 
 
-def strata_text(entry: ScoreEntry) -> str:
+def strata_text(entry: Mapping[str, Any]) -> str:
     """Return the verdicts on answers by stratum of contexts."""
     return "; ".join(
         f"{strata['score']} by context: {_stratum_counts_text(strata)}" for strata in entry["strata"]

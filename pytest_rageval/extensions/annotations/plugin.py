@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pytest_rageval.core.document import TestEntry
 from pytest_rageval.lib.text import counted
 from pytest_rageval.plugin.summary import ENTRIES
 from pytest_rageval.plugin.terminal import plain_nodeid, print_command
+from pytest_rageval.reports.document import TestEntry
 from pytest_rageval.reports.terminal import warning_lines
 
 OTHER_PLUGIN: Final = "pytest_github_actions_annotate_failures"

@@ -10,7 +10,6 @@ from pytest_rageval.baseline.update import score_changes
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.git import GitError, commit_of, file_at, git_output
 from pytest_rageval.lib.text import counted
-from pytest_rageval.run.baseline_lookup import parse_baseline
 
 MERGE_BASE: Final = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 """The environment variable with the merge base itself (GitLab)."""
@@ -43,7 +42,7 @@ def change_entry(path: Path, environment: Mapping[str, str], *, required: bool) 
         content = file_at(commit, path)
         if content == path.read_bytes():
             return {}
-        before = Baseline() if content is None else parse_baseline(content, path, ref)
+        before = Baseline() if content is None else Baseline.parse_at(content, path, ref)
         differences = _differences(before, Baseline.read(path))
     except (GitError, InputError, OSError) as error:
         return {"unknown": str(error).partition("\n")[0].rstrip(".")} if required else {}

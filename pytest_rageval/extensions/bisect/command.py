@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err, to_one_line
-from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.extensions.bisect import ARGUMENTS
 from pytest_rageval.extensions.bisect.search import Measured, State, decide, first_bad
@@ -22,6 +21,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.document import ReportDocument
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.scores import SCORES

@@ -25,7 +25,6 @@ from pytest_rageval.answers.judge import Judge
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.cli.command_session import command_settings, session_for
 from pytest_rageval.cli.console import echo, echo_err, format_table, reason_lines, to_one_line
-from pytest_rageval.core.document import ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Tally
 from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
@@ -36,6 +35,7 @@ from pytest_rageval.lib.text import counted
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
 from pytest_rageval.models.usage import usage_entry, usage_lines
 from pytest_rageval.options.settings import EMBEDDED
+from pytest_rageval.reports.document import ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.run.session import Session

@@ -11,9 +11,9 @@ from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, reason_lines
-from pytest_rageval.core.document import ReportDocument
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.models.prompt_rendering import read_prompts
+from pytest_rageval.reports.document import ReportDocument
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.run.default_components import DefaultJudge
 from pytest_rageval.scores.arena import PREFER

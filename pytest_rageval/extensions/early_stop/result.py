@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from pytest_rageval.core.document import EarlyStopEntry
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.comparison_verdicts import unseen_drop_warnings
@@ -13,6 +12,7 @@ from pytest_rageval.gate.sentences import lost_text
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import PartialEvaluation, Verdict, format_against, inconclusive
 from pytest_rageval.reports.build import order_keys
+from pytest_rageval.reports.document import EarlyStopEntry
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 ExampleState = Literal["asked", "unchanged", "not asked"]

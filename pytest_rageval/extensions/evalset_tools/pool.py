@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from pytest_rageval.cli.console import echo, format_count
-from pytest_rageval.core.document import PassageEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.ranking import Document, excerpt
 from pytest_rageval.evalsets.loading import write_jsonl
 from pytest_rageval.evalsets.sampling import rank
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
+from pytest_rageval.reports.document import PassageEntry
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.scores.contains import contains_answer
 

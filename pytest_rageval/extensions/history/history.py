@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
-from pytest_rageval.core.document import Count, Length, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.lib.files import append_line, refuse_special
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.shape import check_shape, parse_json
 from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.document import Count, Length, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.reports.gated_tests import failing_gates
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, VERDICTS
 from pytest_rageval.run import FinishedRun

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isclose
 from typing import Any, Final
 
-from pytest_rageval.core.document import ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import YES_THRESHOLD
 from pytest_rageval.extensions.measurement.layout import Lacks, cell, number, rankings, table
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.document import ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.reports.notes import NOTE_TEXTS, calibration_lines
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 from pytest_rageval.stats.intervals import Estimate

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any, Final, cast
 
 from pytest_rageval.cli.console import echo
-from pytest_rageval.core.document import ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.measurement.judges import judge_lines
 from pytest_rageval.extensions.measurement.layout import Lacks, cell, number, rankings, table
@@ -20,6 +19,7 @@ from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.models.usage import usage_lines
 from pytest_rageval.reports.build import evalset_text, sliced_name
+from pytest_rageval.reports.document import ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.reports.notes import NOTE_TEXTS
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.terminal import interval_text, number_text

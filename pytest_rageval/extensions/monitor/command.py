@@ -14,7 +14,6 @@ from typing import Annotated, Final, NamedTuple, TypedDict, cast
 from pytest_rageval.baseline.entries import IGNORED_KEYS
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, format_table
-from pytest_rageval.core.document import Length
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.ranking import Document
@@ -29,6 +28,7 @@ from pytest_rageval.extensions.traces.records import RecordedQuestion
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.shape import check_shape
 from pytest_rageval.models.prompt_rendering import read_prompts
+from pytest_rageval.reports.document import Length
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve

@@ -21,13 +21,13 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-from pytest_rageval.core.document import ExampleEntry, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.secret import BaseURL, basic_token
 from pytest_rageval.lib.text import one_line
 from pytest_rageval.reports.build import entry_name
+from pytest_rageval.reports.document import ExampleEntry, ReportDocument, ScoreEntry, TestEntry
 
 BATCH_SIZE: Final = 500
 """The number of events in one request."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from pytest_rageval.cli.console import format_count, to_one_line
-from pytest_rageval.core.document import QuestionEntry, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.spec import SCORE_KEYWORDS
 from pytest_rageval.lib.foreign_values import JsonObject
+from pytest_rageval.reports.document import QuestionEntry, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE

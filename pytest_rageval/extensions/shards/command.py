@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.baseline.entries import AnchorPin
+from pytest_rageval.baseline.update import update_baseline
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.extensions.shards.merge import MergedRun, MergedTestResult
 from pytest_rageval.extensions.shards.record import Shard, ShardSettings
-from pytest_rageval.gate.suite import suite_entry, suite_lines
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.cassette import update_cassette
@@ -31,6 +31,7 @@ from pytest_rageval.reports.gated_tests import (
     remark_lines,
 )
 from pytest_rageval.reports.reading import read_report
+from pytest_rageval.reports.suite import suite_entry, suite_lines
 from pytest_rageval.reports.systems import (
     agreement_by_system_lines,
     matrix_entries,
@@ -41,7 +42,7 @@ from pytest_rageval.reports.systems import (
 from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import BaseSession
-from pytest_rageval.run.baseline_lookup import check_gate, update_baseline
+from pytest_rageval.run.baseline_lookup import check_gate
 
 LAST_NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # in a file name that does not begin with it
 FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail a run

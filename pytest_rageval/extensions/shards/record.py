@@ -11,15 +11,6 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Required, TypedDict, cast
 
-from pytest_rageval.core.document import (
-    Between,
-    Count,
-    EvalSetEntry,
-    RevisionEntry,
-    SettingsEntry,
-    Share,
-    TestEntry,
-)
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.evalset import EvalSet, conversation_text, history_of
 from pytest_rageval.core.outcome import Score
@@ -33,6 +24,15 @@ from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.shape import check_shape
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.reports.build import error_entry, evalset_entry, score_entry
+from pytest_rageval.reports.document import (
+    Between,
+    Count,
+    EvalSetEntry,
+    RevisionEntry,
+    SettingsEntry,
+    Share,
+    TestEntry,
+)
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import TestRecord
 from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pytest_rageval.cli.console import echo
-from pytest_rageval.core.document import EvaluatedQuestion, ReportDocument
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.extensions.view import live_file
 from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.reports.document import EvaluatedQuestion, ReportDocument
 from pytest_rageval.reports.html.page import html_report
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.run.registry import Registry

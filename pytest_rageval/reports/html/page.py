@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from pytest_rageval.core.document import ComparisonEntry, ScoreEntry, TestEntry
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.usage import usage_lines
 from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.document import ComparisonEntry, ScoreEntry, TestEntry
 from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
 from pytest_rageval.reports.html import render
 from pytest_rageval.reports.html.plots import Plot, Ranks, plots_of, ranks_of

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import Final, NamedTuple
 
-from pytest_rageval.core.document import EvaluatedQuestion
 from pytest_rageval.lib.text import counted
+from pytest_rageval.reports.document import EvaluatedQuestion
 from pytest_rageval.reports.html.question_rows import (
     Details,
     QuestionTable,

@@ -11,8 +11,14 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self
 
-from pytest_rageval.core.document import EvaluatedQuestion, ExampleEntry, QuestionEntry, ScoreEntry, TestEntry
 from pytest_rageval.reports.build import entry_name
+from pytest_rageval.reports.document import (
+    EvaluatedQuestion,
+    ExampleEntry,
+    QuestionEntry,
+    ScoreEntry,
+    TestEntry,
+)
 from pytest_rageval.reports.questions import NOTHING, change_of_score_text, expected_text
 
 STATES: Final = ("lost", "beyond", "unscored", "", "gained")

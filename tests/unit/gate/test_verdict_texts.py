@@ -12,9 +12,9 @@ from pytest_rageval.baseline.entries import AnchorPin
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.policy import policies_of
 from pytest_rageval.gate.judge import evaluate_thresholds
-from pytest_rageval.gate.suite import contribution, suite_entry, suite_lines
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
+from pytest_rageval.reports.suite import contribution, suite_entry, suite_lines
 from tests.unit.gate.scored import Values, before_of, numbered, score_of
 
 UPDATE = os.environ.get("RAGEVAL_DOCS") == "update"

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 import pytest
 
 from pytest_rageval.baseline import Baseline
-from pytest_rageval.core.document import Between, Count, Length, Share
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.shape import check_fields, check_shape
 from pytest_rageval.models.prompt_rendering import read_templates
+from pytest_rageval.reports.document import Between, Count, Length, Share
 from pytest_rageval.reports.reading import read_json
 
 BOM = "\ufeff"

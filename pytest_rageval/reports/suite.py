@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypedDict
 
-from pytest_rageval.core.document import SuiteEntry
 from pytest_rageval.gate.drop_tests import question_clusters
 from pytest_rageval.gate.sentences import odds_text
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.digests import text_digest
+from pytest_rageval.reports.document import SuiteEntry
 from pytest_rageval.stats.suite import SuiteScore, suite_drop_test
 
 KEY_DIGITS: Final = 16  # number of hex digits of a question's digest
