@@ -98,7 +98,8 @@ def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Seque
     """Return plugins of pytest that this run needs besides, such as those of a mode.
 
     The hook is called once in each process, when the rest of the plugin is started: before the tests are collected if
-    an option, an ini key or an environment variable configures it, otherwise at the first test that uses it.
+    an option, an ini key or an environment variable configures it, otherwise at the first test that uses it; in the
+    controller of pytest-xdist, after a worker has started it.
 
     Raises:
         UsageError: the options contradict each other.

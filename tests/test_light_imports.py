@@ -41,10 +41,10 @@ def test_recall(rageval):
 """
 
 
-def _loaded(folder: Path, test: str) -> set[str]:
+def _loaded(folder: Path, test: str, *arguments: str) -> set[str]:
     (folder / "pytest.ini").write_text("[pytest]")
     (folder / "test_it.py").write_text(test)
-    command = [sys.executable, "-c", RUN, "-p", "rageval"]
+    command = [sys.executable, "-c", RUN, "-p", "rageval", *arguments]
     # Some other plugins import asyncio or numpy.
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
@@ -98,6 +98,26 @@ def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
     assert "pytest_rageval.plugin" in loaded
     assert len(_ours(loaded)) <= 13 + len(installed()), sorted(_ours(loaded))
     assert not loaded & (HEAVY | {"asyncio", "tomllib"})
+
+
+WORKERS_CONFTEST = """
+import os, sys
+
+def pytest_unconfigure():
+    name = os.environ.get("PYTEST_XDIST_WORKER", "controller")
+    print(*sorted(sys.modules), file=open(f"{name}.txt", "w"))
+"""
+
+
+@pytest.mark.slow
+def test_workers_without_marked_tests_import_as_little_and_their_controller_one_module_more(tmp_path):
+    (tmp_path / "conftest.py").write_text(WORKERS_CONFTEST)
+    _loaded(tmp_path, "def test_it(): pass\ndef test_other(): pass", "-p", "xdist", "-n2")
+    for name, more in (("gw0", set()), ("gw1", set()), ("controller", {"pytest_rageval.plugin.workers"})):
+        loaded = set((tmp_path / f"{name}.txt").read_text().split())
+        assert more <= loaded
+        assert len(_ours(loaded) - more) <= 13 + len(installed()), sorted(_ours(loaded))
+        assert not loaded & (HEAVY | {"asyncio", "tomllib"})
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 pytest imports this module in every run of every project that has the plugin installed. So it imports the rest of the
 plugin only when a run has a marked test.
 
-- `lazy_start`: waits for a marked test, then imports and registers the rest.
+- `lazy_start`: waits for a marked test, then imports and registers the rest. `workers`: waits for the workers of
+  pytest-xdist.
 - `markers`: the markers, and checks of marks.
 - `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests; the fixtures here take their values from it.
 - `rageval_fixture`: the object that tests receive as `rageval`.

@@ -9,6 +9,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,14 +19,12 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.text import counted, plural
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS
-from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import (
     fail_run,
     plain_nodeid,
     print_lines,
     report_outcome,
-    terminal_width,
 )
 
 if TYPE_CHECKING:
@@ -74,10 +73,18 @@ class _SelectionPlugin:
 
 
 class WorkerPlugin(_SelectionPlugin):
-    """In an xdist worker: sends results and recorded replies to the controller."""
+    """In an xdist worker: sends results and recorded replies to the controller, and that the plugin is started."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        super().__init__(config)
+        config.workeroutput["rageval_unfinished"] = True  # type: ignore[attr-defined]
+        # The controller may have closed the channel.
+        with suppress(OSError):
+            config.workerinput["rageval_channel"].send(None)  # type: ignore[attr-defined]
 
     def pytest_sessionfinish(self) -> None:
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
+        del output["rageval_unfinished"]
         output["rageval_recorded"] = EvaluationPlugin.get(self._config).recorded_lines()
         output["rageval_deselected"] = self._deselected
         output["rageval_collected"] = sorted(self.collected)
@@ -103,7 +110,6 @@ class CompletenessPlugin(_SelectionPlugin):
         self,
         config: pytest.Config,
         settings: Settings,
-        workers: WorkersProgress,
         given_options: Callable[[], Mapping[str, Any]],
     ) -> None:
         super().__init__(config)
@@ -117,20 +123,8 @@ class CompletenessPlugin(_SelectionPlugin):
         self._prevented: dict[str, str] = {}
         self._problem = ""
         self._contributions: dict[str, SuiteContribution] = {}
-        self._progress = workers
         self.gate: Mapping[str, Any] = {}
         self.suite: SuiteEntry | None = None
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["rageval_run"] = EvaluationPlugin.get(self._config).run
-        node.workerinput["rageval_width"] = terminal_width()
-        self._progress.connect(node)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_from_serializable(self, data: dict[str, Any]) -> None:
-        if isinstance(results := data.get("rageval"), str):
-            data["rageval"] = json.loads(results)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that did not pass, since it may lack requests and scores; note the compared scores of a test."""
@@ -162,9 +156,9 @@ class CompletenessPlugin(_SelectionPlugin):
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Merge the counts of an xdist worker. Each worker collects all tests; a worker without counts crashed."""
-        output = getattr(node, "workeroutput", {})
-        self._crashed |= "rageval_deselected" not in output
+        """Merge the counts of an xdist worker that has started the plugin. Each worker collects all tests."""
+        output = getattr(node, "workeroutput", {"rageval_unfinished": True})
+        self._crashed |= output.get("rageval_unfinished", False)
         self._deselected = max(self._deselected, output.get("rageval_deselected", 0))
         self.collected.update(output.get("rageval_collected", ()))
 

@@ -2,6 +2,7 @@
 
 Until then the other modules are not imported and their hooks are not registered, so that a run without marked tests is
 not slowed down. A run that configures the package, by an option or in the environment, starts the whole plugin at once.
+With pytest-xdist each worker does so, and the controller starts the plugin after them (`workers`).
 """
 
 import argparse
@@ -29,6 +30,7 @@ from pytest_rageval.plugin.markers import (
 if TYPE_CHECKING:
     from pytest_rageval.options.settings import Settings
     from pytest_rageval.plugin.runner import EvaluationPlugin
+    from pytest_rageval.plugin.workers import Workers
 
 # Few runs write these files.
 BaselineWriterPlugin: Final = Lazy("plugin.files", "BaselineWriterPlugin")
@@ -57,9 +59,30 @@ class LazyStart:
         config.stash[LAZY_START] = self
         self._plugin: EvaluationPlugin | None = None
         self._running_nodeid: str | None = None
+        given = getattr(config, "workerinput", {})
+        # The name of the run, equal in all of its processes.
+        self._run: str = given.get("rageval_run") or os.urandom(16).hex()
         # While tests run, pytest captures their output, and the width of the terminal cannot be read.
-        self._columns = shutil.get_terminal_size().columns
+        self._columns: int = given.get("rageval_columns") or shutil.get_terminal_size().columns
         config.stash.setdefault(ENVIRONMENT, dict(os.environ))
+        self._workers = self._register_workers()
+
+    def _register_workers(self) -> "Workers | None":
+        """Register the hooks of a controller of pytest-xdist; return None in other processes, also in workers."""
+        if getattr(self._config.option, "dist", "no") == "no":
+            return None
+        from pytest_rageval.plugin.workers import Workers  # noqa: PLC0415 - most runs have no workers
+
+        workers = Workers(self._config, self._worker_inputs, self.start)
+        self._config.pluginmanager.register(workers)
+        return workers
+
+    def _worker_inputs(self) -> dict[str, object]:
+        return {
+            "rageval_run": self._run,
+            "rageval_columns": self._columns,
+            "rageval_starts": self._plugin is not None,
+        }
 
     def start(self) -> "EvaluationPlugin":
         """Return the evaluation plugin; the first call imports the rest of the plugin and registers its hooks."""
@@ -75,7 +98,6 @@ class LazyStart:
             WorkerPlugin,
             given_options,
         )
-        from pytest_rageval.plugin.progress import WorkersProgress  # noqa: PLC0415
         from pytest_rageval.plugin.runner import EvaluationPlugin  # noqa: PLC0415
         from pytest_rageval.plugin.summary import SummaryPlugin  # noqa: PLC0415
 
@@ -84,17 +106,16 @@ class LazyStart:
             settings = resolve_settings(config, config.option, environ)
         except InputError as error:
             raise pytest.UsageError(str(error)) from None
-        evaluation_plugin = EvaluationPlugin(config, settings, self._columns, self._running_nodeid)
+        evaluation_plugin = EvaluationPlugin(config, settings, self._run, self._columns, self._running_nodeid)
         of_extensions = config.hook.pytest_rageval_start(config=config, settings=settings)
         plugins: list[Any] = [evaluation_plugin, *chain.from_iterable(of_extensions)]
         if hasattr(config, "workerinput"):
             plugins.append(WorkerPlugin(config))
         elif not settings.is_step:
-            workers = WorkersProgress(config)
             given = partial(given_options, config, environ, config.stash.get(PARSER, None))
-            completeness = CompletenessPlugin(config, settings, workers, given)
+            completeness = CompletenessPlugin(config, settings, given)
             cassette = CassetteWriterPlugin(config, settings, completeness) if settings.record else None
-            plugins += [completeness, SummaryPlugin(config, settings, workers, completeness, cassette)]
+            plugins += [completeness, SummaryPlugin(config, settings, self._workers, completeness, cassette)]
             if settings.update_baseline:
                 plugins.append(BaselineWriterPlugin(config, settings, completeness))
             if cassette is not None:
@@ -182,7 +203,9 @@ def _with_fixture(function: object) -> Iterator[None]:
 
 
 def needs_eager_start(config: pytest.Config) -> bool:
-    """Return True if the run configures the package, has a baseline, or uses pytest-xdist."""
+    """Return True if the run configures the package or has a baseline; in a worker, if the controller did."""
+    if hasattr(config, "workerinput"):
+        return bool(config.workerinput.get("rageval_starts"))
     options, environ = config.option, config.stash[ENVIRONMENT]
     return (
         any(getattr(options, option.ini, None) is not None for option in all_options())
@@ -193,9 +216,6 @@ def needs_eager_start(config: pytest.Config) -> bool:
         or _has_tables(config.rootpath / "pyproject.toml")
         # A full run lists tests of the baseline that no longer exist.
         or (config.rootpath / BASELINE).exists()
-        # The controller of pytest-xdist does not see the tests that its workers collect.
-        or getattr(options, "dist", "no") != "no"
-        or hasattr(config, "workerinput")
     )
 
 

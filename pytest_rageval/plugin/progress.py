@@ -1,6 +1,6 @@
 """Displays the progress of an evaluation: on a terminal in a line that is rewritten, else in a line every ten seconds.
 
-The workers of pytest-xdist send their progress to the controller, which displays the sum.
+The workers of pytest-xdist send their progress to the controller, which displays the sum (`workers`).
 """
 
 import threading
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from pytest_rageval.lib.text import one_line
-from pytest_rageval.plugin.terminal import print_line, terminal_width, write_uncaptured
+from pytest_rageval.plugin.terminal import print_line, write_uncaptured
 
 if TYPE_CHECKING:
     from pytest_rageval.models.rate_limits import Stall, StallNotifier
@@ -172,7 +172,7 @@ class EvaluationProgress:
     ) -> None:
         self._measure = measure
         self._running_test = running_test
-        self._channel: Any = getattr(config, "workerinput", {}).get("rageval_progress")
+        self._channel: Any = getattr(config, "workerinput", {}).get("rageval_channel")
         self._display = Progress(config, width)
         # The work at the end of the previous test, and at the first tick of the current test.
         self._before = self._at_first_tick = Work()
@@ -217,44 +217,3 @@ class EvaluationProgress:
             running = self._running_test()
             running_data = running and (running[0], running[1].to_dict())
             self._channel.send((tuple(work), fields, running_data))
-
-
-class WorkersProgress:
-    """Receives the progress of all workers in the controller of pytest-xdist, and displays the sum."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._display: Progress | None = None
-        self._lock = threading.Lock()
-        self._works: dict[int, Work] = {}
-        self._stalls: dict[int, list[Stall]] = {}
-        self._running: dict[int, Running] = {}
-        self._channels: list[Any] = []
-
-    def connect(self, node: Any) -> None:
-        channel = node.gateway.newchannel()
-        self._channels.append(channel)
-        channel.setcallback(partial(self._receive, len(self._channels)))
-        node.workerinput["rageval_progress"] = channel
-
-    @property
-    def running_tests(self) -> "list[tuple[str, Usage]]":
-        """The node id of the test that each worker last ran, with the test's usage of models."""
-        with self._lock:
-            return [running for running in self._running.values() if running is not None]
-
-    def _receive(self, worker: int, message: tuple[Any, Any, Any]) -> None:
-        """Process a message of a worker, in the thread that receives it."""
-        from pytest_rageval.models.rate_limits import Stall  # noqa: PLC0415 - few runs have workers
-        from pytest_rageval.models.usage import Usage  # noqa: PLC0415
-
-        work, stalls, running_data = message
-        with self._lock:
-            self._running[worker] = running_data and (running_data[0], Usage.from_dict(running_data[1]))
-            self._works[worker] = Work(*work)
-            self._stalls[worker] = [Stall(*fields) for fields in stalls]
-            if self._display is None:
-                # The dots that pytest prints for finished tests would break a line that is rewritten.
-                self._display = Progress(self._config, terminal_width(), in_place=False)
-            all_stalls = [stall for worker_stalls in self._stalls.values() for stall in worker_stalls]
-            self._display.show(Work.total(self._works.values()), all_stalls)

@@ -3,7 +3,6 @@
 So a violated threshold is a failure of the test, and a score that cannot be computed is an error.
 """
 
-import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -84,12 +83,12 @@ FIXTURE_EXCEPTIONS: Final = (
 class EvaluationPlugin:
     """The hooks of a process that runs tests, with the session that its tests share.
 
-    `run` is the name of the run, equal in all of its processes; `batch_usage` the usage of the batches that were
-    collected before the tests.
+    `run` is the name of the run, equal in all of its processes, and `columns` the width of its terminal; `batch_usage`
+    is the usage of the batches that were collected before the tests.
     """
 
     def __init__(
-        self, config: pytest.Config, settings: Settings, columns: int, running_nodeid: str | None
+        self, config: pytest.Config, settings: Settings, run: str, columns: int, running_nodeid: str | None
     ) -> None:
         self.config = config
         config.stash[EVALUATION_PLUGIN] = self
@@ -104,9 +103,8 @@ class EvaluationPlugin:
         self._failures = 0
         self._running_nodeid = running_nodeid
         self.batch_usage: Counter[str] = Counter()
-        worker_input = getattr(config, "workerinput", {})
-        self.run: str = worker_input.get("rageval_run") or uuid.uuid4().hex
-        self._width: int = worker_input.get("rageval_width", terminal_width(columns))
+        self.run = run
+        self._width = terminal_width(columns)
 
     @staticmethod
     def get(config: pytest.Config) -> "EvaluationPlugin":

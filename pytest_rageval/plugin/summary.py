@@ -17,7 +17,6 @@ from pytest_rageval.options import all_options
 from pytest_rageval.options.parsers import Address, destination_kind
 from pytest_rageval.options.settings import MODEL_USES, Settings
 from pytest_rageval.plugin.completeness import CompletenessPlugin
-from pytest_rageval.plugin.progress import WorkersProgress
 from pytest_rageval.plugin.runner import EvaluationPlugin
 from pytest_rageval.plugin.terminal import (
     PASSED,
@@ -33,6 +32,7 @@ from pytest_rageval.plugin.terminal import (
 if TYPE_CHECKING:
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.files import CassetteWriterPlugin
+    from pytest_rageval.plugin.workers import Workers
     from pytest_rageval.reports.document import TestEntry
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
@@ -58,7 +58,7 @@ class SummaryPlugin:
         self,
         config: pytest.Config,
         settings: Settings,
-        workers: WorkersProgress,
+        workers: "Workers | None",
         completeness: CompletenessPlugin,
         cassette: "CassetteWriterPlugin | None",
     ) -> None:
@@ -132,7 +132,8 @@ class SummaryPlugin:
     def _add_interrupted_usage(self) -> None:
         """Add the usage of models by tests that were interrupted, here and in workers: they have no report."""
         running = EvaluationPlugin.get(self._config).running_test()
-        for nodeid, usage in [*([running] if running else []), *self._workers.running_tests]:
+        in_workers = self._workers.running_tests if self._workers else []
+        for nodeid, usage in [*([running] if running else []), *in_workers]:
             self._usage_of.setdefault(plain_nodeid(nodeid), usage)
 
     @pytest.hookimpl(trylast=True)

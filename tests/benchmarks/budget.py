@@ -3,7 +3,8 @@
 The exit status is 1 if a count is more than 5 % above its value in `budget.json`. `--write` writes the new counts to
 that file. The counts are:
 
-- modules: modules of this package that are imported by a run without a marked test, and by a run with a ranking test;
+- modules: modules of this package that are imported by a run without a marked test, by one with two workers (in all
+  three processes), and by a run with a ranking test;
 - calls: calls of Python and C functions for one more example, with all replies in the cache;
 - statements: SQL statements for one more example, with all replies in the cache;
 - bytes: memory that is still allocated at the end of the run, for one more example with all replies in the cache;
@@ -67,6 +68,15 @@ if status:
 print(json.dumps(counts))
 """
 
+WORKERS_CONFTEST = """
+import os, sys
+
+def pytest_unconfigure():
+    name = os.environ.get("PYTEST_XDIST_WORKER", "controller")
+    with open(f"{name}.txt", "w") as file:
+        print(sum(name.partition(".")[0] == "pytest_rageval" for name in sys.modules), file=file)
+"""
+
 PAIRS = """
 import sys
 from pytest_rageval.answers.canonical import matches_any
@@ -105,7 +115,7 @@ print((peak(6000) - peak(2000)) / 4000)
 """
 
 
-def run(folder: Path, count: str, url: str = "") -> dict[str, int]:
+def run(folder: Path, count: str, *arguments: str, url: str = "") -> dict[str, int]:
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENAI_BASE_URL": url}
     command = [
         sys.executable,
@@ -117,6 +127,7 @@ def run(folder: Path, count: str, url: str = "") -> dict[str, int]:
         "rageval",
         "-p",
         "no:cacheprovider",
+        *arguments,
         # A run without marked tests has no option of this package.
         *(["--rageval-model=m"] if url else []),
     ]
@@ -132,6 +143,11 @@ def measure(folder: Path, url: str) -> dict[str, float]:
     idle.mkdir()
     (idle / "test_idle.py").write_text("def test_it(): pass\n", encoding="utf-8")
     counts: dict[str, float] = {"modules idle": run(idle, "modules")["modules"]}
+    (idle / "conftest.py").write_text(WORKERS_CONFTEST, encoding="utf-8")
+    run(idle, "modules", "-p", "xdist", "-n2")
+    counts["modules idle, -n 2"] = sum(
+        int((idle / f"{name}.txt").read_text(encoding="utf-8")) for name in ("controller", "gw0", "gw1")
+    )
     for name, specs in (("ranking", RANKING), ("cached", CACHED)):
         counts_by_size = {}
         for examples in (FEW, MANY):
