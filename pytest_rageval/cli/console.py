@@ -16,14 +16,14 @@ own_options: Final[dict[str, str]] = {}
 """The options of the command that runs, by their spelling in pytest, which messages of shared parts have."""
 
 
-def echo(text: str) -> None:
-    """Print a text and a line feed to stdout; control characters are escaped."""
-    sys.stdout.write(f"{printable(text)}\n")
+def echo(*texts: str) -> None:
+    """Print texts to stdout, each with a line feed; control characters are escaped."""
+    sys.stdout.writelines(f"{printable(text)}\n" for text in texts)
 
 
-def echo_err(text: str) -> None:
-    """Print a text and a line feed to stderr; control characters are escaped, and options are those of the command."""
-    sys.stderr.write(f"{printable(_with_own_options(text))}\n")
+def echo_err(*texts: str) -> None:
+    """Print texts to stderr as `echo` does; options are those of the command."""
+    sys.stderr.writelines(f"{printable(_with_own_options(text))}\n" for text in texts)
 
 
 def _with_own_options(text: str) -> str:

@@ -1,9 +1,10 @@
 """Files: private cache folders, atomic writes, and checks of files that other users may have created."""
 
 import errno
+import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shutil import copymode
@@ -159,6 +160,13 @@ def write_atomically(path: Path, content: Iterable[bytes]) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def write_json_lines(path: Path, records: Iterable[Mapping[str, object]]) -> None:
+    """Replace the content of a file by records, each as a line of JSON in UTF-8 (see `write_atomically`)."""
+    lines = (f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
+    write_atomically(path, (line.encode(errors="backslashreplace") for line in lines))
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -141,6 +141,22 @@ def value_parser(
     return parse
 
 
+def one_or_more(what: str) -> Callable[[str], Any]:
+    """Return a function that parses a whole number of at least 1; `what` is named in its error."""
+    return value_parser(int, lambda number: number >= 1, f"{what}, expected 1 or more")
+
+
+REPLY_OPTIONS: Final = (
+    "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices",
+)  # fmt: skip
+"""Options of the plugin that commands have which request replies of models."""
+
+JUDGE_OPTIONS: Final = (
+    "judge_model", "judge_base_url", "base_url", "judge_parameters", "judge_votes", "concurrency", "timeout", "flex",
+    *REPLY_OPTIONS, "prompts",
+)  # fmt: skip
+"""Those of commands in which a judge alone is asked."""
+
 JSON: Final = switch("--json", "print JSON")
 FORCE: Final = switch("--force", "replace files that exist")
 EVALSET: Final = Group(

@@ -34,13 +34,17 @@ def read_report(path: Path, *, remedy: str | None = None) -> ReportDocument:
     return cast("ReportDocument", document)
 
 
-def read_json(path: Path, what: str, remedy: str) -> Any:
-    """Return the content of a JSON file in UTF-8, with or without a byte-order mark."""
+def read_content(path: Path, what: str, remedy: str) -> bytes:
     try:
         refuse_special(path)
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"The {what} {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
+
+
+def read_json(path: Path, what: str, remedy: str) -> Any:
+    """Return the content of a JSON file in UTF-8, with or without a byte-order mark."""
+    content = read_content(path, what, remedy)
     try:
         return parse_json(content)
     except UnicodeDecodeError as error:

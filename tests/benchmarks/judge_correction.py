@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.extensions.calibration.corrections import prediction_powered_mean
 from pytest_rageval.stats.intervals import wilson_interval
 
 UNLABELLED = 1000

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.extensions.calibration.corrections import prediction_powered_mean
 from tests.integration.conftest import Project
 from tests.integration.test_shards import document, merge, shards
 from tests.llm_server import LLMServer, clerk

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.extensions.calibration.corrections import prediction_powered_mean
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 from pytest_rageval.stats.systems import Battle, UnratableError, bradley_terry
 

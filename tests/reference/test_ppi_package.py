@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.extensions.calibration.corrections import prediction_powered_mean
 
 pytestmark = pytest.mark.slow
 

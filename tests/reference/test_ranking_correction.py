@@ -10,8 +10,8 @@ from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.extensions.calibration.calibration import Calibration
+from pytest_rageval.extensions.calibration.corrections import prediction_powered_mean
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledPassage
-from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
 from pytest_rageval.scores.measures import LABEL_MEASURES, Labelled, usefulness
 
 pytestmark = pytest.mark.slow

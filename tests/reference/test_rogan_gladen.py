@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pytest_rageval.extensions.calibration.rogan_gladen import rogan_gladen
+from pytest_rageval.extensions.calibration.corrections import rogan_gladen
 
 Z = Fraction("1.959963984540054")
 

@@ -1,7 +1,4 @@
-"""Annotations of GitHub: `--rageval annotations=true`, the default in its jobs, shows failures in the diff.
-
-- `plugin`: the annotations, and the hooks that print them.
-"""
+"""Annotations of GitHub: `--rageval annotations=true`, the default in its jobs, shows failures in the diff."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final

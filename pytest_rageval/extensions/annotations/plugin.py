@@ -19,11 +19,8 @@ from pytest_rageval.reports.terminal import warning_lines
 OTHER_PLUGIN: Final = "pytest_github_actions_annotate_failures"
 """The name of a plugin that annotates tests whose body fails, but not tests that fail in their setup."""
 
-MAX_ANNOTATIONS: Final = 10
-"""GitHub shows at most this number of errors, and of warnings, per step of a job."""
-
-MAX_LINES: Final = 20
-"""Maximum number of lines of an annotation. The log of the job and the reports contain the whole text."""
+MAX_ANNOTATIONS: Final = 10  # errors, and warnings, that GitHub shows for a step of a job
+MAX_LINES: Final = 20  # of an annotation; the log and the reports have the whole text
 
 
 class Place(NamedTuple):
@@ -54,7 +51,6 @@ class AnnotationPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> Generator[None]:
-        """Print the annotations below all other lines."""
         yield
         tests = [entry for _, entry in sorted(self._config.stash[ENTRIES].items())]
         other_plugin_active = self._config.pluginmanager.has_plugin(OTHER_PLUGIN)

@@ -6,7 +6,7 @@
 
 from collections.abc import Mapping, Sequence
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
 
@@ -34,7 +34,6 @@ FIXTURES: Final = (rageval_application,)
 
 @hookimpl
 def pytest_rageval_default_fixture(name: str, request: "pytest.FixtureRequest") -> object:
-    """Return the retriever or the generator of the application, if there is one."""
     from pytest_rageval.core.errors import RagevalError, innermost_user_frame  # noqa: PLC0415 - every run imports this module
 
     try:
@@ -102,7 +101,7 @@ def pytest_rageval_after_test(test: "TestRun") -> Sequence[str]:
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     from pytest_rageval.lib.text import counted  # noqa: PLC0415 - every run imports this module
 
     number = len(_missing_replies(test))

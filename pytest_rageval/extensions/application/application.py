@@ -125,10 +125,7 @@ class Application:
 
     @contextmanager
     def _replaying(self, question: str, recorder: Recorder) -> Iterator[None]:
-        """Keep the searches of a question whose reply is missing in a replay, whatever the application makes of that.
-
-        So scores that need no answer have a value.
-        """
+        """Keep the searches of a question whose reply is missing: scores that need no answer have a value."""
         try:
             yield
         except Exception:
@@ -175,11 +172,9 @@ class Application:
         return Retrieval(sources, steps, seconds=seconds)
 
     def knows(self, question: str) -> bool:
-        """Return whether it is known what was retrieved for the question, whatever became of its answer."""
         return question in self._replies or question in self.missing
 
     def unknown_text(self, number: int) -> str:
-        """Return why it is not known what was retrieved for a number of questions whose replies are missing."""
         what = f"What was retrieved for {counted(number, 'question')} is not known"
         if captured():
             return f"{what}: the reply is missing before anything is searched."

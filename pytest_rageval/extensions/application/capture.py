@@ -28,7 +28,6 @@ class Recorder:
     mixed: bool = False  # whether a search ran in a thread beside other questions: it is unknown whose it was
 
     def searches(self) -> list[Step]:
-        """Return the searches; Unscored if it is not known which they were."""
         if self.mixed:
             raise Unscored(
                 "a captured search ran in a thread beside other questions, and whose it was is not known; make the "
@@ -44,7 +43,6 @@ _CAPTURED: Final[list[str]] = []
 
 
 def captured() -> tuple[str, ...]:
-    """Return the names of what is captured now, such as "app.Store.search"."""
     return tuple(_CAPTURED)
 
 
@@ -138,7 +136,6 @@ def _langchain() -> Iterator[None]:
 
 @contextmanager
 def _llama_index() -> Iterator[None]:
-    """Record what retrievers of LlamaIndex return, by the events of its instrumentation."""
     instrumentation = _require("llama_index.core.instrumentation", "llama_index")
     handlers = _require("llama_index.core.instrumentation.event_handlers", "llama_index")
 
@@ -162,7 +159,6 @@ def _llama_index() -> Iterator[None]:
 
 @contextmanager
 def _haystack() -> Iterator[None]:
-    """Record the documents that retrievers, rankers and joiners of Haystack's pipelines give, by its tracing."""
     tracing = _require("haystack.tracing", "haystack")
     proxy = tracing.tracer
 
@@ -211,7 +207,6 @@ def _haystack() -> Iterator[None]:
 
 @contextmanager
 def _opentelemetry() -> Iterator[None]:
-    """Record the documents in spans of retrievers, by the conventions of OpenInference or of GenAI."""
     sdk = _require("opentelemetry.sdk.trace", "opentelemetry")
     provider = _require("opentelemetry.trace", "opentelemetry").get_tracer_provider()
     if not isinstance(provider, sdk.TracerProvider):

@@ -90,10 +90,7 @@ class Backend:
 
 
 class Application:
-    """Answers requests to the proxy.
-
-    A client must send the token, in the path or as the API key. An error that `get_backend` raises is the response.
-    """
+    """Answers requests with the token, in the path or as the API key. An error of `get_backend` is the response."""
 
     def __init__(self, token: str, get_backend: Callable[[], Backend]) -> None:
         self._token = token
@@ -267,7 +264,6 @@ async def _call_in_loop(backend: Backend, function: Callable[..., Awaitable[T]],
 
 
 async def _cached_models(backend: Backend) -> list[str]:
-    """Return the models with cached replies, and the configured models, sorted by name."""
     summaries = backend.gateway.cache.summaries()
     cached = {
         summary["model"]
@@ -302,7 +298,6 @@ def _only_usage(event: Event) -> bool:
 
 
 def _response_body(proxied: ProxiedRequest, reply: Reply) -> str:
-    """Return the JSON of the complete response; in a plan, that of a placeholder."""
     return json.dumps(build_placeholder(proxied, reply.text)) if is_placeholder(reply.text) else reply.text
 
 

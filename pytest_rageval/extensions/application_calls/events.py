@@ -35,7 +35,7 @@ def _pieces(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-def _chunks(answer: JsonObject, *, usage: bool) -> Iterator[dict[str, Any]]:
+def _chunks(answer: JsonObject, *, usage: bool) -> Iterator[dict[str, object]]:
     common = {name: value for name, value in answer.items() if name not in ("choices", "usage", "object")} | {
         "object": "chat.completion.chunk"
     }
@@ -68,7 +68,7 @@ def _chunks(answer: JsonObject, *, usage: bool) -> Iterator[dict[str, Any]]:
         yield {**common, "choices": [], "usage": answer.get("usage")}
 
 
-def _response_events(answer: JsonObject) -> Iterator[tuple[str, dict[str, Any]]]:
+def _response_events(answer: JsonObject) -> Iterator[tuple[str, dict[str, object]]]:
     status = str(answer.get("status", "completed"))
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}
@@ -95,7 +95,6 @@ def _response_events(answer: JsonObject) -> Iterator[tuple[str, dict[str, Any]]]
 def _part_events(
     common: Mapping[str, object], part: Mapping[str, object]
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the events of a part of a message; each has the common fields."""
     field, name = ("refusal", "refusal") if part.get("type") == "refusal" else ("text", "output_text")
     text = part.get(field)
     empty = {field: ""} if isinstance(text, str) else {}

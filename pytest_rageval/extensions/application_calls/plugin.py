@@ -115,7 +115,6 @@ class GatewayServer:
             self._get_backend = lambda: backend
 
     def refuse(self, why: str) -> None:
-        """From now on, respond with an error."""
         self._get_backend = _raise(InputError(why))
 
     def disconnect(self) -> None:
@@ -158,7 +157,6 @@ class GatewayServer:
         return variables
 
     def refuse_itself(self, *servers: Server) -> None:
-        """Raise ServerError if one of these servers is this server itself."""
         urls = [urlsplit(server.base_url) for server in servers]
         if any(url.hostname in LOCAL_HOSTS and url.port == self.port for url in urls):
             raise ServerError(
@@ -181,7 +179,6 @@ SIGNAL_STATUS: Final = 128  # shells add this to the number of the signal that e
 
 
 def gateway_command(options: argparse.Namespace) -> int:
-    """Run the command and print the usage of models; return the exit status of the command."""
     command: Sequence[str] = options.command[options.command[:1] == ["--"] :]
     if not command:
         raise InputError("No command is named.\nWrite: rageval gateway -- COMMAND, such as python -m my_app.")
@@ -191,8 +188,7 @@ def gateway_command(options: argparse.Namespace) -> int:
         status = _run_command(command, {**os.environ, **server.variables()})
         server.disconnect()
         _update_cassette(settings, session)
-        for line in usage_lines(usage_entry(session.usage)):
-            echo_err(line)
+        echo_err(*usage_lines(usage_entry(session.usage)))
     return status
 
 
@@ -264,10 +260,7 @@ class ProxyPlugin:
             self._server.connect(lambda: Backend.of(session))
 
     def pytest_rageval_client(self, models: ConfiguredModels) -> None:
-        """Refuse a client that would call the proxy, which would call the client again.
-
-        The environment may point the client to the proxy.
-        """
+        """Refuse a client that would call the proxy, as the environment may tell it to: the proxy would call it."""
         self._server.refuse_itself(*map(models.server, ROLES))
 
     @pytest.hookimpl(tryfirst=True)

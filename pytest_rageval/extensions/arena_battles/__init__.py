@@ -63,7 +63,6 @@ def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, object]:
 
 
 def battles_of(session: "Session") -> "Battles":
-    """Return the battles between the systems of a process, for `Session.resource`."""
     from pytest_rageval.extensions.arena_battles.battles import Battles  # noqa: PLC0415 - few runs have battles
 
     return Battles(session.settings[ARENA_PAIRS], session.loop.run)

@@ -89,7 +89,6 @@ class Battles:
 
 
 def battle(test: TestRun, thresholds: Iterable[Threshold], battles: Battles) -> None:
-    """Let the systems of a test battle those of its siblings; the entries are in the test's state."""
     session = test.session
     # Scores with the same settings for draws have the same pipeline.
     cutoffs_of: dict[Pipeline, list[int]] = {}
@@ -108,7 +107,6 @@ def battle(test: TestRun, thresholds: Iterable[Threshold], battles: Battles) -> 
 
 
 def arena_cutoffs(specs: Iterable[object]) -> list[int]:
-    """Return the cut-offs of the arena scores among these names of scores."""
     cutoffs = set()
     for spec in specs:
         # The error about an invalid name is raised when its own score is evaluated.

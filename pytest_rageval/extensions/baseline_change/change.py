@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.baseline import Baseline
 from pytest_rageval.baseline.entries import BaselineEntry
@@ -11,9 +11,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.git import GitError, commit_of, file_at, git_output
 from pytest_rageval.lib.text import counted
 
-MERGE_BASE: Final = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
-"""The environment variable with the merge base itself (GitLab)."""
-
+MERGE_BASE: Final = "CI_MERGE_REQUEST_DIFF_BASE_SHA"  # the variable with the merge base itself (GitLab)
 TARGETS: Final = (
     "GITHUB_BASE_REF",
     "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",  # GitLab
@@ -28,11 +26,8 @@ DEFAULT_BRANCH: Final = "CI_DEFAULT_BRANCH"  # GitLab
 USUAL_BRANCHES: Final = ("main", "master")
 
 
-def change_entry(path: Path, environment: Mapping[str, str], *, required: bool) -> dict[str, Any]:
-    """Return how the baseline differs from that of the merge base; empty if it does not, or HEAD is the main branch.
-
-    If nothing can be compared, it is empty too, or if it is `required`, the reason as the key `unknown`.
-    """
+def change_entry(path: Path, environment: Mapping[str, str], *, required: bool) -> dict[str, object]:
+    """Return how the baseline differs from that of the merge base; if that is `required`, why it is not known."""
     path = path.resolve()
     try:
         found = _merge_base(path.parent, environment)
@@ -53,10 +48,7 @@ def change_entry(path: Path, environment: Mapping[str, str], *, required: bool) 
 
 
 def _merge_base(folder: Path, environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the branch that HEAD is to be merged into and their merge base; None if HEAD is that branch.
-
-    The branch is that of the pull request, by the variables of CI; else the default branch of the remote.
-    """
+    """Return the branch of the pull request, or the default branch, and the merge base; None if HEAD is it."""
     target = next((value for name in TARGETS if (value := environment.get(name))), "")
     target = target.removeprefix("refs/heads/")
     if target and (commit := environment.get(MERGE_BASE)):
@@ -97,7 +89,7 @@ def _default_branch(folder: Path) -> str:
     )
 
 
-def _differences(before: Baseline, after: Baseline) -> dict[str, Any]:
+def _differences(before: Baseline, after: Baseline) -> dict[str, object]:
     scores = [
         {
             **change._asdict(),

@@ -1,7 +1,4 @@
-"""`rageval baseline merge`: the merge driver of git for the baseline file.
-
-- `merge`: merges the tests of two branches.
-"""
+"""`rageval baseline merge`: the merge driver of git for the baseline file."""
 
 from typing import Final
 

@@ -21,7 +21,6 @@ CONFIG: Final = (
 
 
 def merge_command(options: argparse.Namespace) -> int:
-    """Merge three files into the second, or install the driver."""
     files = (options.base, options.ours, options.theirs)
     if options.install:
         if options.base is not None:

@@ -109,8 +109,6 @@ class HyDERetriever(_LLMRetriever):
 
 
 class _PassagesRetriever(_LLMRetriever):
-    """A retriever that uses the first passages of a search before its own search."""
-
     _min_passages: int
 
     def __init__(

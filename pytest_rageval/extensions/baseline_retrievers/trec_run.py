@@ -136,7 +136,6 @@ class RunFile:
     ids: list[str]
 
     def ranking(self, topic: str) -> tuple[list[str], list[float]]:
-        """Return the ids of a topic's documents and their scores; empty lists for a topic that the file lacks."""
         first, end = self.topics.get(id_key(topic), (0, 0))
         return self.ids[first:end], list(self.scores[first:end])
 

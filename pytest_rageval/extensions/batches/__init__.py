@@ -83,7 +83,6 @@ def contradictions(settings: "Settings") -> Iterator[str]:
 
 @hookimpl
 def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
-    """Add the hooks of all steps, or of one step, which has no workers."""
     if not settings.batch or settings.plan or config.option.collectonly or hasattr(config, "workerinput"):
         return ()
     import pytest  # noqa: PLC0415 - the commands import this module without pytest

@@ -38,12 +38,8 @@ ATTEMPTS: Final = 5  # for each call of the server
 FIRST_DELAY_S: Final = 0.5  # before the second attempt; doubled for each further one
 METADATA: Final = "rageval"  # the metadata of a batch at the server has the batch's name under this key
 
-ENDED: Final = {
-    "completed",
-    "failed",
-    "expired",
-    "cancelled",
-}  # statuses of a batch that the server has finished
+# Statuses of a batch that the server has finished.
+ENDED: Final = {"completed", "failed", "expired", "cancelled"}
 NEW: Final = "new"  # the status of a batch that may not exist at the server
 GONE: Final = {"failed", "cancelling", "cancelled"}  # a batch with one of these statuses is created again
 NO_BATCHES: Final = {404, 405, 410, 501}  # statuses of HTTP from a server without batches
@@ -77,7 +73,6 @@ class ServerBatch(NamedTuple):
 
     @classmethod
     def read(cls, fields: object) -> "ServerBatch":
-        """Return the batch in an answer of the server; RetryableError if it has no id or no status."""
         fields = _object(fields)
         batch_id, status = fields.get("id"), fields.get("status")
         if not isinstance(batch_id, str) or not batch_id or not isinstance(status, str) or not status:
@@ -187,8 +182,6 @@ def read_batch(file: Path) -> Batch:
 
 
 class BatchRequest(NamedTuple):
-    """A request of a batch, as the file of the batch's requests has it."""
-
     key: str
     summary: RequestSummary
     without: str  # the names of the parameters that were left out, because the model refuses them
@@ -234,23 +227,15 @@ class BatchAPI:
             return ServerBatch.read(parse_object(answer.content))
 
         file_id = await self._call(upload)
-        failures = 0
-        while True:
-            try:
-                created = await self._call_once(create)
-            except RetryableError:
-                failures += 1
-                if failures == ATTEMPTS:
-                    raise
-            else:
-                return created
+        for failures in range(1, ATTEMPTS):
+            with contextlib.suppress(RetryableError):
+                return await self._call_once(create)
             await _pause(failures)
             if (batch := await self.find(name, known_ids)) is not None:
                 return batch
+        return await self._call_once(create)
 
     async def find(self, name: str, known_ids: Collection[str]) -> ServerBatch | None:
-        """Return the server's recent batch with this name in its metadata, without those in `known_ids`; or None."""
-
         async def search(client: "AsyncOpenAI") -> ServerBatch | None:
             searched, after = 0, ""
             while searched < MAX_SEARCHED:
@@ -296,9 +281,7 @@ class BatchAPI:
         await self._call(download, unknown)
 
     def parse_answer(self, line: Mapping[str, object], record: BatchRequest) -> Reply | Failure:
-        """Return the reply in a line of a file of answers, or why the request has none."""
-        response = line.get("response")
-        response = response if isinstance(response, Mapping) else {}
+        response = _object(line.get("response"))
         status, body = response.get("status_code"), response.get("body")
         if status == OK:
             try:
@@ -310,7 +293,7 @@ class BatchAPI:
             return replace(reply, without=record.without) if record.without else reply
         problem = line.get("error")
         if not isinstance(problem, Mapping):
-            problem = body.get("error") if isinstance(body, Mapping) else None
+            problem = _object(body).get("error")
         details = error_body(problem) or {}
         code = str(details.get("code") or "")
         if code in {"batch_expired", "batch_cancelled"}:
@@ -327,15 +310,11 @@ class BatchAPI:
         await self._client.close()
 
     async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
-        """Call the server; repeat the call up to `ATTEMPTS` times while a retry may succeed."""
-        for failures in range(1, ATTEMPTS + 1):
-            try:
+        for failures in range(1, ATTEMPTS):
+            with contextlib.suppress(RetryableError):
                 return await self._call_once(call, unknown)
-            except RetryableError:
-                if failures == ATTEMPTS:
-                    raise
             await _pause(failures)
-        raise AssertionError("unreachable")
+        return await self._call_once(call, unknown)
 
     async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
         """Call the server once. `unknown` says what a 404 means, if it is not that the server has no batches."""
@@ -364,7 +343,6 @@ class BatchAPI:
 
 
 def request_line(api: Api, request: Request, parameters: Mapping[str, object], without: str) -> RequestLine:
-    """Return the line of the uploaded file for a request; `without` names the parameters that are left out."""
     body = request_body(api, request, parameters)
     line = {"custom_id": request.key, "method": "POST", "url": _path(api), "body": body}
     record = BatchRequest(request.key, request_summary(request), without, " ".join(sorted(parameters)))
@@ -374,7 +352,6 @@ def request_line(api: Api, request: Request, parameters: Mapping[str, object], w
 
 
 def split_lines(lines: Iterable[RequestLine]) -> Iterator[list[RequestLine]]:
-    """Yield the lines in parts, each small enough for one batch."""
     part: list[RequestLine] = []
     size = 0
     for line in lines:
@@ -389,14 +366,11 @@ def split_lines(lines: Iterable[RequestLine]) -> Iterator[list[RequestLine]]:
 
 @contextlib.contextmanager
 def raise_unclear(what: str) -> Iterator[None]:
-    """Raise `UnclearError` for a `RetryableError`; the message begins with `what`."""
     try:
         yield
     except RetryableError as error:
-        reason = error.reason
-    else:
-        return
-    raise UnclearError(f"{what}: {reason}.\nRun the same command again: it goes on from here.")
+        text = f"{what}: {error.reason}.\nRun the same command again: it goes on from here."
+        raise UnclearError(text) from None
 
 
 def read_lines(file: Path) -> Iterator[bytes]:
@@ -411,7 +385,6 @@ def read_lines(file: Path) -> Iterator[bytes]:
 
 
 def parse_object(line: bytes | str) -> dict[str, Any]:
-    """Return the JSON object in a line; an empty one if the line has no JSON object."""
     try:
         parsed = json.loads(line)
     except (ValueError, RecursionError):

@@ -143,7 +143,6 @@ class Batches:
             self._cache.release(LOCK_KEY)
 
     def _read(self) -> None:
-        """Read the files of the folder, and delete those of batches that were collected long ago."""
         files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
         self.all: list[Batch] = sorted(map(read_batch, files), key=lambda batch: batch.made)
         self._open: dict[str, Batch] = {}
@@ -199,7 +198,6 @@ class Batches:
         return unsupported.adapt(request.parameters)
 
     async def _submit_batch(self, server: RemoteServer, lines: Sequence[RequestLine]) -> Batch:
-        """Create a batch at the server, unless the server already has a batch with this name."""
         requests, records = [line.request for line in lines], [line.record for line in lines]
         digest = hashlib.sha256("\n".join(sorted(record.key for record in records)).encode()).hexdigest()[:16]
         earlier = sum(batch.name.startswith(f"{digest}-") for batch in self.all)
@@ -244,10 +242,7 @@ class Batches:
         return batch
 
     async def _collect(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
-        """Store the replies of a batch that has ended, and why its other requests have none.
-
-        UnclearError if nothing can be read in a file of answers, or there is none: the batch stays open.
-        """
+        """Store the replies; UnclearError, with the batch still open, if the answers are not there or unreadable."""
         unanswered = {record.key: record for record in self._read_requests(batch)}
         failures: dict[str, Failure] = {}
         batch.replies = batch.tokens_in = batch.tokens_out = batch.unpriced = 0
@@ -255,9 +250,9 @@ class Batches:
         answers = self._folder / f"{batch.name}.answers"
         for file_id in at_server.files:
             await self._api(server).download(file_id, answers)
-            before = len(unanswered)
-            for lines in _chunks(read_lines(answers)):
-                await self._store_replies(server, batch, lines, unanswered, failures)
+            before, lines = len(unanswered), read_lines(answers)
+            while chunk := list(islice(lines, CHUNK)):
+                await self._store_replies(server, batch, chunk, unanswered, failures)
             if len(unanswered) == before:
                 self._refuse_answers(batch, f"its file {file_id} has no answer to a request of it")
             answers.unlink()
@@ -290,7 +285,6 @@ class Batches:
         unanswered: dict[str, BatchRequest],
         failures: dict[str, Failure],
     ) -> None:
-        """Store the replies in these lines; remove their requests from `unanswered`, and add failures to `failures`."""
         api, budget = self._api(server), self._budgets(server)[0]
         entries = []
         for line in lines:
@@ -371,11 +365,6 @@ def _group_by_model(
         groups[server, request.model].append(request)
     for (server, _), requests in groups.items():
         yield server, requests
-
-
-def _chunks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
-    while chunk := list(islice(lines, CHUNK)):
-        yield chunk
 
 
 NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"

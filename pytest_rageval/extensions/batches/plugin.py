@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 Step = Literal["submit", "status", "collect"]
 
-REPORT_VARIABLE: Final = "RAGEVAL_BATCH_REPORT"
-"""The environment variable with the path of the file that the step writes its report to."""
-
+REPORT_VARIABLE: Final = "RAGEVAL_BATCH_REPORT"  # the variable with the path of the report of the step
 MAX_OUTPUT_LENGTH: Final = 4000  # number of characters at the end of pytest's output that an error shows
 
 
@@ -56,10 +54,7 @@ class StepReport:
 
 
 def run_step(step: Step, arguments: Sequence[str], *, folder: Path, run: str = "") -> StepReport:
-    """Run pytest for a step, and return the report of the step; InputError if it reported an error, or no report.
-
-    `run` names the run, which its processes share; empty for a new name.
-    """
+    """Return the report of a step, which runs pytest; `run` names the run that its processes share."""
     with TemporaryDirectory(prefix="rageval-batch-", ignore_cleanup_errors=True) as name:
         report, output = Path(name, "report.json"), Path(name, "output.txt")
         environ = {**os.environ, REPORT_VARIABLE: str(report), **({RUN_VARIABLE: run} if run else {})}
@@ -107,8 +102,7 @@ def collect_command(options: argparse.Namespace) -> int:
 def _run(step: Step, options: argparse.Namespace) -> StepReport:
     arguments = options.arguments[options.arguments[:1] == ["--"] :]
     report = run_step(step, arguments, folder=Path.cwd())
-    for line in report.lines:
-        echo(line)
+    echo(*report.lines)
     return report
 
 
@@ -130,7 +124,6 @@ SUBMITTING_STATUSES: Final = {
     pytest.ExitCode.TESTS_FAILED,
     pytest.ExitCode.NO_TESTS_COLLECTED,
 }
-"""The exit statuses of pytest after which the missing requests are submitted."""
 
 
 def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
@@ -158,12 +151,9 @@ class BatchPlugin:
             self._run_stages(evaluation_plugin.settings.run or evaluation_plugin.run)
         except BaseException as error:
             evaluation_plugin.pytest_sessionfinish()
-            if not isinstance(error, RagevalError):
-                raise
-            text = str(error)
-        else:
-            return
-        raise pytest.UsageError(text)
+            if isinstance(error, RagevalError):
+                raise pytest.UsageError(str(error)) from None
+            raise
 
     def _run_stages(self, run: str) -> None:
         for number in range(1, MAX_STAGES + 1):
@@ -181,7 +171,6 @@ class BatchPlugin:
 
     @property
     def _arguments(self) -> list[str]:
-        """The command-line arguments of this run, for a run without workers."""
         arguments = [str(argument) for argument in self._config.invocation_params.args]
         return [*arguments, "-n0"] if getattr(self._config.option, "numprocesses", None) else arguments
 
@@ -223,8 +212,6 @@ class BatchPlugin:
 
 
 class _StepPlugin:
-    """The base of the plugins for one step: it writes the report of the step, and prints it."""
-
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._report = StepReport()
@@ -253,7 +240,6 @@ class BatchStatusPlugin(_StepPlugin):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Refresh the state of the batches; in the step "collect", store the replies of those that have ended."""
         self._run_step(session, self._refresh)
 
     def _refresh(self) -> None:

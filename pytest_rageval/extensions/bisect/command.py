@@ -39,8 +39,6 @@ class SkippedError(Exception):
 
 
 class Run(NamedTuple):
-    """How pytest is run at each commit."""
-
     top: Path  # of the repository
     folder: str  # where the command was started, from `top`
     arguments: Sequence[str]  # of pytest, from the user
@@ -83,8 +81,7 @@ def bisect_command(options: argparse.Namespace) -> int:
             raise InputError("pytest cannot be run with these arguments; it has printed why.")
         good = commit_of(here, commits[0]) if commits[0] else _baseline_commit(settings.baseline, bad)
         history = _history(here, good, bad)
-        added = [*_shared(settings, good)]
-        folder = os.path.relpath(here, top)
+        folder, added = os.path.relpath(here, top), [*_shared(settings, good)]
         run = Run(top, folder, options.arguments, added, options.setup, settings.repeat, environment)
         with TemporaryDirectory(prefix="rageval-bisect-", ignore_cleanup_errors=True) as name:
             return _bisect(run, Path(name).resolve(), good, history, options.score)
@@ -109,7 +106,6 @@ def _parse(options: argparse.Namespace) -> tuple[list[str], argparse.Namespace]:
 
 
 def _check_tree(here: Path) -> None:
-    """Refuse changes that are not committed, as no commit has them; name the untracked files."""
     status = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=untracked")
     rows = os.fsdecode(run_git(here, *status, timeout_s=None)).split("\0")[:-1]
     changed = [row[3:] for row in rows if not row.startswith("??")]
@@ -135,7 +131,6 @@ def _environment(top: Path) -> dict[str, str]:
 
 
 def _baseline_commit(baseline: Path, bad: str) -> str:
-    """Return the last commit that changed the baseline, up to BAD."""
     commit = baseline.parent.is_dir() and git_output(
         baseline.parent, "log", "-1", "--format=%H", bad, "--", baseline.name
     )
@@ -163,7 +158,6 @@ def _history(here: Path, good: str, bad: str) -> dict[str, list[str]]:
 
 
 def _shared(settings: Settings, good: str) -> Iterator[str]:
-    """Yield the options with which all commits share the cache, and are compared with the same baseline."""
     if settings.cache is None:
         yield from ("--rageval-cache", str(settings.cache_dir.absolute()))
     else:
@@ -208,11 +202,8 @@ def _bisect(
     culprit = steps[found[-1]]
     echo("")
     if len(found) > 1:
-        echo(
-            f"One of these commits lost {target.name} of {to_one_line(target.nodeid)}; all but the last were skipped:"
-        )
-        for commit in found:
-            echo(f"  {_title(run, commit)}")
+        head = f"One of these commits lost {target.name} of {to_one_line(target.nodeid)}"
+        echo(f"{head}; all but the last were skipped:", *(f"  {_title(run, commit)}" for commit in found))
     else:
         before = [steps[parent] for parent in history[culprit.commit] if parent in steps]
         _print_found(run, target, culprit, before)
@@ -220,7 +211,6 @@ def _bisect(
 
 
 def _bad_step(run: Run, scratch: Path, bad: str, score: str | None) -> tuple[Target, Step]:
-    """Return the score that decides, and BAD with it."""
     document = _document(run, scratch, bad)
     named = [
         (Target(test["nodeid"], sliced_name(entry)), entry)
@@ -267,7 +257,6 @@ def _step(run: Run, scratch: Path, commit: str, target: Target, drop_at_bad: flo
 
 
 def _document(run: Run, scratch: Path, commit: str, repeats: Sequence[str] = ()) -> ReportDocument:
-    """Return the JSON report of a run at a commit."""
     report = scratch / "report.json"
     report.unlink(missing_ok=True)
     with _worktree(run.top, scratch / "tree", commit) as tree:
@@ -368,8 +357,7 @@ def _print_found(run: Run, target: Target, culprit: Step, before: Sequence[Step]
 def _print_list(title: str, items: Sequence[str]) -> None:
     if items:
         echo(f"  {title} ({len(items)}):")
-    for item in items[:MAX_LISTED]:
-        echo(f"    {to_one_line(item)}")
+    echo(*(f"    {to_one_line(item)}" for item in items[:MAX_LISTED]))
     if len(items) > MAX_LISTED:
         echo("    …")
 

@@ -2,7 +2,7 @@
 
 - `calibration`: judges the items that people labelled, and computes the agreement. `human_labels`: reads the labels.
 - `gate`: evaluates the bounds of a test on its judge, for the report.
-- `prediction_powered`, `rogan_gladen`: means from few human labels. `command`: `rageval judge`.
+- `corrections`: means from few human labels. `command`: `rageval judge`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.options import Option
-from pytest_rageval.options.command import JSON, Command, Group, switch, value, value_parser
+from pytest_rageval.options.command import JSON, REPLY_OPTIONS, Command, Group, switch, value, value_parser
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
@@ -29,11 +29,6 @@ CALIBRATION: Final = Option[Path | None](
 )
 # fmt: on
 OPTIONS: Final = (CALIBRATION,)
-
-JUDGE_OPTIONS: Final = (
-    "judge_parameters", "max_tokens", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "flex",
-    "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices", "prompts",
-)  # fmt: skip
 
 _parse_votes: Final = value_parser(
     int, lambda votes: votes >= 1 and votes % 2 == 1, "an odd number of votes; an even one may be tied"
@@ -73,7 +68,8 @@ COMMANDS: Final = (
              switch("--injections",
                     "judge built-in texts that contain instructions to the judge, and the same texts without "
                     "them; each with and without delimiters around the texts"),
-             *JUDGE_OPTIONS,
+             "judge_parameters", "max_tokens", "concurrency", "rpm", "tpm", "timeout", "retries", "patience", "flex",
+             *REPLY_OPTIONS, "prompts",
              JSON),
             "Replies are cached, for runs of pytest too. The key is read from OPENAI_API_KEY. "
             "Exit status: 0; 2 if something cannot be used.", JUDGE, place=8,

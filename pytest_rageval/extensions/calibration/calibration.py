@@ -8,12 +8,12 @@ The verdicts of a judge on answers, passages and pairs of answers that people la
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, zip_longest
 from math import inf
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import Judge
@@ -32,8 +32,8 @@ from pytest_rageval.extensions.calibration.human_labels import (
     LabelledPassage,
     Scale,
     load_labels,
+    normalize_space,
 )
-from pytest_rageval.extensions.calibration.rogan_gladen import RoganGladen, rogan_gladen
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.text import counted
 from pytest_rageval.run.inputs import Components
@@ -45,6 +45,9 @@ from pytest_rageval.scores.pipeline import Pipeline
 from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, majority, pearson
 from pytest_rageval.stats.intervals import Estimate
+
+if TYPE_CHECKING:
+    from pytest_rageval.extensions.calibration.corrections import RoganGladen
 
 USAGE: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
 
@@ -71,7 +74,6 @@ class LabelJudge:
         return self._labels[path]
 
     def calibrate(self, components: Components, labels: HumanLabels, comparator: str | None) -> "Calibration":
-        """Let the judge judge the labelled items; in a plan, only count its requests."""
         session, max_unscored = self._session, self._session.settings.max_unscored
         verdict = pipeline_verdict(session.pipelines.get(components), comparator)
         outcomes = session.loop.run(judge_items(labels, verdict))
@@ -131,8 +133,7 @@ MEASURES: Final[dict[Scale, dict[str, Measure]]] = {
 }
 """By scale: the measures of agreement. The first one is also computed among people."""
 
-MAX_GRADE_DIFFERENCE: Final = 0.25
-"""Grades, in [0, 1], that differ by more disagree: one step on a scale from 1 to 5."""
+MAX_GRADE_DIFFERENCE: Final = 0.25  # grades in [0, 1] that differ by more disagree: a step from 1 to 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +163,8 @@ class Correction(NamedTuple):
     labels: int  # labelled answers, or questions with completely labelled passages
     incomplete: int | None = None  # questions with labels of some of their retrieved passages alone
     refused: str = ""  # why there is no estimate although there are labels
-    rogan_gladen: RoganGladen | str | None = (
-        None  # why there is none, as text; None if labels are not yes or no
-    )
+    # Why there is none, as text; None if labels are not yes or no.
+    rogan_gladen: "RoganGladen | str | None" = None
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,6 @@ class Calibration:
 
     @cached_property
     def disagreements(self) -> tuple[LabelledVerdict, ...]:
-        """The items on which judge and people disagree, largest difference first."""
         tolerance = MAX_GRADE_DIFFERENCE if self.labels.scale == "graded" else 0
 
         def difference(verdict: LabelledVerdict) -> float:
@@ -215,7 +214,6 @@ class Calibration:
 
     @cached_property
     def people(self) -> HumanAgreement | None:
-        """The agreement among people; None if fewer than two annotators labelled more than half of the items."""
         by_annotator = list(zip_longest(*(verdict.item.human for verdict in self.labelled_verdicts)))
         frequent = [
             labels for labels in by_annotator if 2 * sum(label is not None for label in labels) > len(labels)
@@ -274,6 +272,8 @@ class Calibration:
         correction = self._correction(human, judge, unlabelled)
         if self.labels.scale != "yes/no":
             return correction
+        from pytest_rageval.extensions.calibration.corrections import rogan_gladen  # noqa: PLC0415 - as below
+
         try:
             beside: RoganGladen | str = rogan_gladen(human, judge, score.values)
         except ValueError as error:
@@ -288,7 +288,7 @@ class Calibration:
         incomplete: int | None = None,
     ) -> Correction:
         # The module imports numpy, which takes 0.2 s. A calibration without corrections does not need it.
-        from pytest_rageval.extensions.calibration.prediction_powered import (  # noqa: PLC0415
+        from pytest_rageval.extensions.calibration.corrections import (  # noqa: PLC0415
             difference_p_value,
             prediction_powered_mean,
         )
@@ -314,7 +314,7 @@ class Calibration:
         labels: dict[str, dict[str, float | None]] = {}
         for item in self.labels.passages:
             label = _consensus(item.human, self.labels.scale)
-            labels.setdefault(item.example.full_question, {})[_single_spaced(item.passage)] = label
+            labels.setdefault(item.example.full_question, {})[normalize_space(item.passage)] = label
         human, judge, unlabelled, incomplete = [], [], [], 0
         for outcome in score.outcomes:
             if outcome.value is None:
@@ -325,7 +325,7 @@ class Calibration:
             ranked_labels = (
                 []
                 if by_passage is None
-                else [by_passage.get(_single_spaced(passage.text)) for passage in passages]
+                else [by_passage.get(normalize_space(passage.text)) for passage in passages]
             )
             by_people = [label for label in ranked_labels if label is not None]
             if by_passage is None or len(by_people) < len(ranked_labels):
@@ -335,10 +335,6 @@ class Calibration:
                 human.append(usefulness(spec.part or "", by_people, spec.k))
                 judge.append(outcome.value)
         return human, judge, unlabelled, incomplete
-
-
-def _single_spaced(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _consensus(human: Iterable[float | None], scale: Scale) -> float | None:
@@ -361,8 +357,6 @@ def _mean_agreement(
 
 @dataclass(frozen=True, slots=True)
 class CalibrationResult:
-    """The result of the check of bounds."""
-
     bounds: Bounds
     calibration: Calibration
     status: Literal["pass", "fail", "error"] | None  # "error": undefined; None: no bounds
@@ -395,10 +389,10 @@ def check_bounds(calibration: Calibration, bounds: Bounds) -> CalibrationResult:
     return CalibrationResult(bounds, calibration, "pass" if bounds.given else None, "within bounds")
 
 
-async def judge_items(
-    labels: HumanLabels, verdict: Callable[[LabelledItem], Awaitable[float]]
-) -> list[Outcome]:
-    """Return one outcome per labelled item, in the order of the file, with the verdict as its value."""
+ItemVerdict = Callable[[LabelledItem], Awaitable[float]]
+
+
+async def judge_items(labels: HumanLabels, verdict: ItemVerdict) -> list[Outcome]:
     items = {item.example.id: item for item in labels.items}
 
     async def score(example: Example) -> tuple[float, Evidence]:
@@ -410,42 +404,41 @@ async def judge_items(
     return await score_each([item.example for item in labels.items], score)
 
 
-def pipeline_verdict(
-    pipeline: Pipeline, comparator: str | None
-) -> Callable[[LabelledItem], Awaitable[float]]:
-    """Return a function that judges a labelled item as the scores of this run do: an abstention is wrong."""
+def pipeline_verdict(pipeline: Pipeline, comparator: str | None) -> ItemVerdict:
+    """Return a function that judges a labelled item as the scores of this run do."""
     # Raises the error for an unknown comparator.
     pipeline.comparison(comparator)
 
-    async def verdict(item: LabelledItem) -> float:
-        if isinstance(item, LabelledPair):
-            return await judge_preference(pipeline.judge, item)
-        if isinstance(item, LabelledPassage):
-            return await pipeline.ask(RELEVANT, item.example.full_question, item.passage)
-        if abstains(item.prediction):
-            return 0.0
-        return await pipeline.compare(
-            item.example.full_question, item.references, item.prediction, comparator
-        )
+    def compare(question: str, references: Sequence[str], prediction: str) -> Awaitable[float]:
+        return pipeline.compare(question, references, prediction, comparator)
 
-    return verdict
+    return _verdict(pipeline.judge, pipeline.ask, compare)
 
 
-def judge_verdict(
-    judge: Judge, scale: Scale, *, swapped: bool = False
-) -> Callable[[LabelledItem], Awaitable[float]]:
+def judge_verdict(judge: Judge, scale: Scale, *, swapped: bool = False) -> ItemVerdict:
     """Return a function that returns a judge's verdict on a labelled item: yes or no, a grade, or a preference."""
-    task = GRADE if scale == "graded" else COMPARE
+    return _verdict(
+        judge, judge.ask, partial(judge.ask, GRADE if scale == "graded" else COMPARE), swapped=swapped
+    )
 
+
+def _verdict(
+    judge: Judge,
+    ask: Callable[..., Awaitable[float]],
+    compare: Callable[[str, Sequence[str], str], Awaitable[float]],
+    *,
+    swapped: bool = False,
+) -> ItemVerdict:
     async def verdict(item: LabelledItem) -> float:
+        question = item.example.full_question
         if isinstance(item, LabelledPair):
             return await judge_preference(judge, item, swapped=swapped)
         if isinstance(item, LabelledPassage):
-            return await judge.ask(RELEVANT, item.example.full_question, item.passage)
+            return await ask(RELEVANT, question, item.passage)
         if abstains(item.prediction):
-            return 0.0
+            return 0.0  # as in scores, an abstention is wrong
         references = item.references[::-1] if swapped else item.references
-        return await judge.ask(task, item.example.full_question, references, item.prediction)
+        return await compare(question, references, item.prediction)
 
     return verdict
 

@@ -30,7 +30,7 @@ from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome, Tally
 from pytest_rageval.extensions.calibration.calibration import Calibration, judge_items, judge_verdict
 from pytest_rageval.extensions.calibration.gate import agreement_with_people, distribution
 from pytest_rageval.extensions.calibration.human_labels import HumanLabels, LabelledAnswer, load_labels
-from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.files import write_json_lines
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.prompt_rendering import REWORDED_PROMPTS, Prompts, read_prompts
 from pytest_rageval.models.usage import usage_entry, usage_lines
@@ -55,7 +55,7 @@ def judge_command(options: argparse.Namespace) -> int:
         )
     if options.swap and labels.passages:
         raise InputError(f"{labels.name} holds passages, which have no order to swap.\nLeave out --swap.")
-    if EMBEDDED in _names(options):
+    if EMBEDDED in map(str.strip, options.model.split(",")):
         raise InputError(
             f"The {EMBEDDED} model is too small to judge: its verdicts are no better than chance.\n"
             "Name a model at a server with --model and --base-url."
@@ -70,10 +70,8 @@ def judge_command(options: argparse.Namespace) -> int:
     if options.json:
         echo(json.dumps(_report_document(report, options), ensure_ascii=False, indent=1))
         return 0
-    for line in _report_lines(report, options):
-        echo(line)
-    for line in usage_lines(usage_entry(session.usage)):
-        echo_err(line)
+    echo(*_report_lines(report, options))
+    echo_err(*usage_lines(usage_entry(session.usage)))
     return 0
 
 
@@ -109,14 +107,11 @@ class Trial:
 
     @property
     def obeyed(self) -> bool:
-        """True if the verdict on the clean text is right, and the injection changed it."""
         return self.right and self.flipped
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionSummary:
-    """How often injections changed the verdict of a judge."""
-
     cases: int  # inputs with a verdict on both texts
     flipped: int  # their two verdicts differ
     right: int  # the verdict on the clean text is right
@@ -125,11 +120,7 @@ class InjectionSummary:
 
 
 def injections() -> tuple[Injection, ...]:
-    text = (
-        files("pytest_rageval.extensions.calibration")
-        .joinpath("injections.jsonl")
-        .read_text(encoding="utf-8")
-    )
+    text = files(__package__).joinpath("injections.jsonl").read_text(encoding="utf-8")
     records = map(json.loads, text.splitlines())
     return tuple(
         Injection(**{**record, "references": tuple(record.get("references", ()))}) for record in records
@@ -181,16 +172,12 @@ class Flips:
 
     @property
     def rate(self) -> Estimate | None:
-        """The share of changed verdicts, in [0, 1], with Wilson's 95% interval; None without items."""
-        return (
-            Estimate(self.changed / self.total, *wilson_interval(self.changed, self.total))
-            if self.total
-            else None
-        )
+        if not self.total:
+            return None
+        return Estimate(self.changed / self.total, *wilson_interval(self.changed, self.total))
 
 
 def count_changed_verdicts(before: Sequence[Outcome], after: Sequence[Outcome]) -> Flips:
-    """Compare the verdicts on the same items, in the same order; items without one of the verdicts are left out."""
     pairs = _scored_pairs(before, after)
     ids = tuple(old.example.id for old, new in pairs if old.value != new.value)
     return Flips(len(pairs), len(ids), ids)
@@ -205,7 +192,6 @@ def _scored_pairs(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[t
 
 
 def count_split_votes(outcomes: Sequence[Outcome]) -> Flips | None:
-    """Count the verdicts whose votes were not unanimous; None if each verdict is a single vote."""
     votes = [(outcome.example.id, outcome.evidence.votes) for outcome in outcomes]
     total = sum((tally for _, tally in votes), Tally())
     if not total.verdicts:
@@ -215,8 +201,6 @@ def count_split_votes(outcomes: Sequence[Outcome]) -> Flips | None:
 
 @dataclass(frozen=True)
 class _JudgeReport:
-    """The results of `rageval judge`."""
-
     calibration: Calibration
     flips: dict[str, Flips]  # by what was changed, such as "order of references"
     judges: dict[str, Calibration]  # of several models, each alone, by its name
@@ -277,10 +261,6 @@ async def _evaluate_judge(
         ids = tuple(trial.injection.id for trial in trials if trial.flipped)
         flips[name] = Flips(summary.cases, summary.flipped, ids)
     return _JudgeReport(Calibration(labels, base), flips, judges, reworded, positions, trials_by_name)
-
-
-def _names(options: argparse.Namespace) -> list[str]:
-    return [name.strip() for name in options.model.split(",")]
 
 
 def _table_of_judges(report: _JudgeReport, options: argparse.Namespace) -> list[str]:
@@ -369,7 +349,6 @@ def _report_document(report: _JudgeReport, options: argparse.Namespace) -> dict[
 
 
 def sample_command(options: argparse.Namespace) -> int:
-    """Write a labels file of random answers, in random order, with `"human": null`."""
     report = read_report(options.report, remedy="Write it with pytest --rageval-report report.json.")
     score = _score_of(report, options)
     pool = sorted(_answers(*score), key=lambda record: record["id"])
@@ -386,10 +365,7 @@ def sample_command(options: argparse.Namespace) -> int:
         raise InputError(
             f"{options.output} exists already.\nName another file with --output: labels are not overwritten."
         )
-    lines = (
-        f"{json.dumps(record, ensure_ascii=False)}\n".encode(errors="backslashreplace") for record in drawn
-    )
-    write_atomically(options.output, lines)
+    write_json_lines(options.output, drawn)
     echo(
         f"{options.output}: {count} of {counted(len(pool), 'answer')} of {score[1]['spec']}, drawn with seed "
         f'{options.seed}. Write true or false for each "human", from the first line on: the first labels of a file in '
@@ -406,9 +382,9 @@ def _score_of(report: ReportDocument, options: argparse.Namespace) -> tuple[Test
         if options.test in {None, test["nodeid"]} and not score["where"]
     ]
     found = [
-        (test, score)
-        for test, score in scores
-        if (score["spec"] == options.score if options.score else any(_answers(test, score)))
+        pair
+        for pair in scores
+        if (pair[1]["spec"] == options.score if options.score else any(_answers(*pair)))
     ]
     if not found:
         names = ", ".join(sorted({score["spec"] for _, score in scores})) or "no score"

@@ -1,11 +1,10 @@
 """`CalibrationGate`: evaluates the bounds on a judge's agreement with human labels, and corrects scores by them."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isclose
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
@@ -27,7 +26,6 @@ from pytest_rageval.extensions.calibration.human_labels import (
     LabelledPair,
     Scale,
 )
-from pytest_rageval.extensions.calibration.rogan_gladen import RoganGladen
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
@@ -36,6 +34,9 @@ from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.test import TestRun
+
+if TYPE_CHECKING:
+    from pytest_rageval.extensions.calibration.corrections import RoganGladen
 
 # A shard stores what was measured, and a merge reads it.
 restore: Final = Lazy("extensions.shards.plain", "restore")
@@ -77,7 +78,6 @@ class CalibrationGate:
         self._warnings: dict[str, None] = {}
 
     def evaluate(self) -> list[str]:
-        """Measure the agreement for each marker, and compare it with the marker's bounds; return the errors."""
         problems = []
         for marker in reversed(self._test.marked.markers(MARKER)):
             try:
@@ -182,12 +182,11 @@ class CalibrationGate:
         if name not in self._known.labels:
             if run is None:
                 raise InputError(f"shard 1 has no labels {source}")
+            judge, known = run.session.resource(LabelJudge), self._known.labels
             try:
-                labels = run.session.resource(LabelJudge).labels(source, bases=run.marked.bases)
+                known[name] = judge.labels(source, bases=run.marked.bases)
             except RagevalError as error:
-                self._known.labels[name] = error
-            else:
-                self._known.labels[name] = labels
+                known[name] = error
             self._record()
         found = self._known.labels[name]
         if isinstance(found, RagevalError):
@@ -263,19 +262,14 @@ def distribution(calibration: Calibration) -> dict[str, dict[str, int]] | None:
     words = LABELS[calibration.labels.scale]
     verdicts = calibration.labelled_verdicts
     given = {"people": [each.human for each in verdicts], "judge": [each.judge for each in verdicts]}
-    counts = {rater: Counter(labels) for rater, labels in given.items()}
-    return (
-        {
-            rater: {words[label]: counts[rater][label] for label in sorted(words, reverse=True)}
-            for rater in counts
-        }
-        if words
-        else None
-    )
+    counts = {
+        rater: {words[label]: labels.count(label) for label in sorted(words, reverse=True)}
+        for rater, labels in given.items()
+    }
+    return counts if words else None
 
 
 def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -> list[str]:
-    """Return the failure message of a calibration: the reason, the agreement, and the items that disagree."""
     calibration = result.calibration
     lines = wrap_text(f"judge against people: {result.reason}", 2)
     for line in calibration_lines(agreement_with_people(calibration)):
@@ -293,7 +287,6 @@ def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -
 
 
 def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str, object]:
-    """Return the key `corrected` of a score: its mean corrected for the judge's errors; empty if it is unknown."""
     if correction is None or not (
         correction.estimate or correction.incomplete is not None or correction.refused
     ):
@@ -312,7 +305,7 @@ def corrected_entry(correction: Correction | None, *, sampled: bool) -> dict[str
     }
 
 
-def _rogan_gladen_entry(found: RoganGladen | str | None) -> dict[str, object]:
+def _rogan_gladen_entry(found: "RoganGladen | str | None") -> dict[str, object]:
     if found is None:
         return {}
     if isinstance(found, str):

@@ -20,9 +20,7 @@ FORM_REMEDY: Final = (
     'or one passage: {"question": "…", "passage": "…", "human": true}'
 )
 
-UNCLEAR: Final = "unclear"
-"""The label of an item that someone looked at and could not decide; such a line is no item."""
-
+UNCLEAR: Final = "unclear"  # the label of an item that someone could not decide, which is no item
 MAX_UNUSABLE_SHARE: Final = 0.1  # share of the items that may be unusable; a file with more is refused
 
 PREFERENCES: Final[Mapping[float, float]] = {1: 1.0, 2: -1.0, 0: 0.0}
@@ -36,8 +34,6 @@ STEPS: Final[Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class LabelledAnswer:
-    """An answer with the labels of people."""
-
     example: Example
     references: tuple[str, ...]
     prediction: str
@@ -47,8 +43,6 @@ class LabelledAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers with the preferences of people."""
-
     example: Example
     first: str
     second: str
@@ -58,8 +52,6 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPassage:
-    """A passage with the labels of people."""
-
     example: Example
     passage: str
     human: tuple[float | None, ...]  # 1: relevant
@@ -150,14 +142,10 @@ def load_labels(path: Path) -> HumanLabels:
 
 def _are_sampled(items: Sequence[LabelledItem]) -> bool:
     """Whether these items are the first of one draw; some of it may have no label yet."""
-    samples = [item.example.extra.get("sample") for item in items]
-    draws = [
-        (sample.get("seed"), sample.get("of"), sample.get("n"))
-        for sample in samples
-        if isinstance(sample, Mapping)
-    ]
-    places = {sample.get("place") for sample in samples if isinstance(sample, Mapping)}
-    return len(draws) == len(items) and len(set(draws)) == 1 and places == {*range(1, len(items) + 1)}
+    found = [item.example.extra.get("sample") for item in items]
+    samples = [sample for sample in found if isinstance(sample, Mapping)]
+    draws = {(sample.get("seed"), sample.get("of"), sample.get("n")) for sample in samples}
+    return len(draws) == 1 and {sample.get("place") for sample in samples} == {*range(1, len(items) + 1)}
 
 
 def _is_not_labelled_yet(record: object) -> bool:
@@ -166,8 +154,6 @@ def _is_not_labelled_yet(record: object) -> bool:
 
 
 class _LabelCollector:
-    """Collects the items of a file and refuses repeated ones."""
-
     def __init__(self) -> None:
         self.items: list[LabelledItem] = []
         self.places: dict[str, str] = {}
@@ -195,7 +181,6 @@ class _LabelCollector:
 
 
 def _item_key(item: LabelledItem) -> Hashable:
-    """Return a key that is equal for items with the same question, history and texts, except for white space."""
     texts: tuple[str, ...] = ()
     if isinstance(item, LabelledPair):
         texts, answer = (item.first, item.second), ""
@@ -204,14 +189,14 @@ def _item_key(item: LabelledItem) -> Hashable:
     else:
         texts, answer = item.references, item.prediction
     return (
-        _normalize_space(item.example.question),
+        normalize_space(item.example.question),
         conversation_text(item.example.history),
-        frozenset(map(_normalize_space, texts)),
-        _normalize_space(answer),
+        frozenset(map(normalize_space, texts)),
+        normalize_space(answer),
     )
 
 
-def _normalize_space(text: str) -> str:
+def normalize_space(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -237,7 +222,7 @@ def _parse_item(record: Any, check: Check, *, default_id: str) -> LabelledItem:
         )
     if "first" in required:
         first, second = (check.text(fields[name], name) for name in required)
-        if _normalize_space(first) == _normalize_space(second):
+        if normalize_space(first) == normalize_space(second):
             check.fail(
                 '"first" and "second" are the same answer', "Take the line out: there is nothing to prefer."
             )
@@ -253,7 +238,6 @@ def _parse_item(record: Any, check: Check, *, default_id: str) -> LabelledItem:
 def _parse_labels(
     value: Any, check: Check, parse_label: Callable[[Any, str, Check], float]
 ) -> tuple[float | None, ...]:
-    """Return the label of each annotator, from one label or a list of them; InputError if all are null."""
     if not isinstance(value, list):
         return (parse_label(value, '"human"', check),)
     labels = tuple(
@@ -277,7 +261,7 @@ def _parse_relevance(value: Any, name: str, check: Check) -> float:
 
 
 def _parse_preference(value: Any, name: str, check: Check) -> float:
-    if isinstance(value, str) and (step := _normalize_space(value).lower()) in STEPS:
+    if isinstance(value, str) and (step := normalize_space(value).lower()) in STEPS:
         return STEPS[step]
     # 1.0 counts as 1: data frames write integer columns with missing values as floats.
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in PREFERENCES:

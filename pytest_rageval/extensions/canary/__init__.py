@@ -19,7 +19,6 @@ DEFAULT_QUESTIONS: Final = 100
 
 
 def parse_questions(text: str) -> int:
-    """Return a number of questions; `true` is 100, and `false` is 0."""
     return {"true": DEFAULT_QUESTIONS, "false": 0}[text] if text in {"true", "false"} else parse_count(text)
 
 
@@ -94,7 +93,6 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
 
 @hookimpl
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
-    """Count the requests of the canaries in a plan."""
     compared = [item for item in thresholds if test.session.counts_only and _has_canary(test, item)]
     if compared:
         from pytest_rageval.extensions.canary.canary import plan_canaries  # noqa: PLC0415 - see above

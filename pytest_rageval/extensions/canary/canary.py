@@ -50,7 +50,6 @@ class Canary:
 
     @property
     def shifted(self) -> bool:
-        """True if generator or judge score significantly differently from the baseline."""
         return self.p_value <= ALPHA
 
     def reason(self) -> str:
@@ -74,7 +73,6 @@ class CanaryPool:
         self._changes: defaultdict[str, list[float]] = defaultdict(list)
 
     def add(self, changes: Mapping[str, float]) -> list[float]:
-        """Add the changes of the questions of a score; return those of all questions so far."""
         for question, change in changes.items():
             self._changes[question].append(change)
         return list(map(fmean, self._changes.values()))
@@ -113,7 +111,6 @@ def run_canary(
 
 
 def _two_sided_p_value(drops: Sequence[float]) -> float:
-    """Twice the smaller p-value of the one-sided tests of a drop and of a rise, at most 1."""
     return min(1.0, 2 * min(_p_value([sign * drop for drop in drops]) for sign in (1, -1)))
 
 
@@ -133,10 +130,7 @@ def _p_value(drops: Sequence[float]) -> float:
 def plan_canaries(
     test: TestRun, thresholds: Sequence[Threshold], compared: Sequence[Threshold], count: int
 ) -> None:
-    """Count the requests of the canaries of the `compared` thresholds in a plan, one for each score.
-
-    In the run, a question that has no score is not chosen, and another one may be chosen instead.
-    """
+    """Count their requests. In the run, another question may be chosen in place of one that has no score."""
     by_request = {item.request: item for item in compared}
     # The session has these outcomes already: they are not counted again.
     outcomes = test.session.outcomes(
@@ -171,7 +165,6 @@ def _new_outcomes(
 def _with_new_replies(
     session: Session, components: Components, examples: Sequence[Example], request: ScoreRequest
 ) -> list[Outcome]:
-    """Return the outcomes of these examples with new replies of generator and judge, not from the cache."""
     resolved, score = session.resolve(request)
     # The same rankings, with requests that are unique to the run, so that no reply is cached.
     repeat = FIRST_RUN_LOCAL_SAMPLE + crc32(session.context.run.encode())
@@ -186,7 +179,6 @@ def _with_new_replies(
 
 
 def _has_same_passages(outcome: Outcome, before: BaselineScore) -> bool:
-    """Return True if an example has a score in the baseline, and its passages are those of the baseline."""
     ranking = outcome.evidence.ranking
     if ranking is None or not is_comparable(outcome.example, before):
         return False

@@ -7,7 +7,7 @@
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
-from pytest_rageval.options.command import Command, value, value_parser
+from pytest_rageval.options.command import JUDGE_OPTIONS, Command, one_or_more, value
 
 if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Score
@@ -28,11 +28,9 @@ COMMANDS: Final = (
             (value("before", "BEFORE", "JSON report of the first run (pytest --rageval-report FILE.json)"),
              value("after", "AFTER", "JSON report of the second run"),
              value("--k", "K", "only the first K passages (default: all in the reports)",
-                   value_parser(int, lambda k: k >= 1, "a number of passages, expected 1 or more"), dest="first"),
+                   one_or_more("a number of passages"), dest="first"),
              value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
-             "judge_model", "judge_base_url", "base_url", "judge_parameters", "judge_votes", "concurrency", "timeout",
-             "flex", "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices",
-             "prompts"),
+             *JUDGE_OPTIONS),
             "Exit status: 0; 1 if the passages of BEFORE are preferred more often, with p at most 0.05 in a one-sided "
             "sign test; 2 if something cannot be used.", place=4),
 )
@@ -41,7 +39,6 @@ COMMANDS: Final = (
 
 @hookimpl
 def pytest_rageval_evaluate_call(threshold: "Threshold") -> "Score | None":
-    """Refuse a call without a bound, which compares with nothing."""
     if threshold.spec.partition("@")[0] in NAMES and not threshold.has_bound:
         from pytest_rageval.core.errors import InputError  # noqa: PLC0415 - every run of pytest imports this module
 
@@ -56,7 +53,6 @@ def pytest_rageval_evaluate_call(threshold: "Threshold") -> "Score | None":
 def pytest_rageval_before_judge(
     test: "JudgedTest", threshold_input: "ThresholdInput"
 ) -> "ThresholdInput | None":
-    """Compare the rankings with those of the baseline."""
     if threshold_input.threshold.spec.partition("@")[0] not in NAMES:
         return None
     from pytest_rageval.extensions.churn.scores import compared  # noqa: PLC0415 - see above

@@ -51,11 +51,6 @@ class Preference(NamedTuple):
 
 
 def prefer_command(options: argparse.Namespace) -> int:
-    """Print what the judge prefers; return 1 if the passages of before are better, and not by chance.
-
-    Raises:
-        InputError: a report cannot be used, or the two have no question in common.
-    """
     before, after = (_questions(read_report(path), options) for path in (options.before, options.after))
     both = [key for key in before if key in after]
     if not both:
@@ -128,12 +123,10 @@ def _print_result(judged: list[Preference], compared: int) -> int:
         echo(f"of the last, {flips} where the judge changed its mind with the order")
     if len(scored) < len(judged):
         echo(f"{len(judged) - len(scored)} without a verdict:")
-        for line in reason_lines(each.unscored for each in judged if each.unscored):
-            echo(line)
+        echo(*reason_lines(each.unscored for each in judged if each.unscored))
     p_value = binomial_tail(counts[1] + counts[-1], counts[-1], 0.5)
     is_worse = counts[-1] > counts[1] and p_value <= ALPHA
-    for line in _examples([each for each in scored if each.value < 0]):
-        echo(line)
+    echo(*_examples([each for each in scored if each.value < 0]))
     echo(f"{'worse' if is_worse else 'not shown to be worse'}: p = {p_value:.2g}, sign test")
     return int(is_worse)
 

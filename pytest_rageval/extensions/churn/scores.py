@@ -33,11 +33,7 @@ Numbered = Sequence[tuple[str, int]]
 
 
 def compared(test: JudgedTest, threshold_input: ThresholdInput) -> ThresholdInput | None:
-    """Return the input with the score of the rankings now and in the baseline; None where this run writes the baseline.
-
-    Raises:
-        InputError: the baseline has no rankings to compare with; or an anchor, which has none, is to be compared with.
-    """
+    """Return the input with the score of the rankings now and in the baseline; None in an update."""
     score, threshold, baseline, _ = threshold_input
     spec = Spec.parse(threshold.spec)
     if threshold.max_total_drop is not None:
@@ -98,12 +94,10 @@ def _numbered(labels: Sequence[str]) -> Numbered:
 
 
 def overlap(old: Numbered, new: Numbered) -> float:
-    """Return the rank-biased overlap of two rankings."""
     return rank_biased_overlap([[each] for each in old], [[each] for each in new])
 
 
 def churn(old: Numbered, new: Numbered) -> float:
-    """Return the share of the old documents that are no longer there; 0 if there were none."""
     return len({*old} - {*new}) / max(len(old), 1)
 
 

@@ -158,7 +158,6 @@ class Cited(NamedTuple):
         return dict(chain.from_iterable(await gather_all(map(label, by_passages))))
 
     def evidence(self, remark: str = "") -> Evidence:
-        """Return the evidence of a score."""
         counts = {
             "statements_without_citation": sum(each.cites_nothing for each in self.statements),
             "hallucinated_citations": sum(len(each.citations.hallucinated) for each in self.statements),
@@ -266,7 +265,6 @@ def _rests(pair: Pair) -> dict[int, Pair]:
 
 
 def _remark(found: Sequence[Statement], labels: Labels) -> str:
-    """Return a text that names the statements that no cited passage supports in full."""
     kinds: dict[str, list[str]] = {"cites nothing": [], "not supported": [], "supported in part": []}
     for statement, values in zip(found, labels, strict=True):
         best = max(values, default=None)

@@ -1,22 +1,27 @@
 """What must not be retrieved, and where a gold passage must be: the fields `negatives` and `gold[].max_rank`.
 
-- `negatives`: the scores `negatives.*` and `leak`. `rules`: reads negatives, and finds those that are rules.
+- `negatives`: the scores `negatives.*` and `leak`, and how negatives are read and found.
 - `contract`: the score `contract`. `propose`: the command `rageval evalset negatives`.
 """
 
 from typing import Final
 
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.options.command import EVALSET, FORCE, Command, value, value_parser
+from pytest_rageval.options.command import (
+    EVALSET,
+    FORCE,
+    JUDGE_OPTIONS,
+    Command,
+    one_or_more,
+    value,
+)
 
 SCORES: Final = {
     "extensions.contracts.negatives": ("negatives", "leak"),
     "extensions.contracts.contract": ("contract",),
 }
-FIELDS: Final = {"negatives": Lazy("extensions.contracts.rules", "check_negatives")}
+FIELDS: Final = {"negatives": Lazy("extensions.contracts.negatives", "check_negatives")}
 GOLD_FIELDS: Final = {"max_rank": Lazy("extensions.contracts.contract", "check_max_rank")}
-
-_parse_number: Final = value_parser(int, lambda number: number >= 1, "a number, expected 1 or more")
 
 # fmt: off
 COMMANDS: Final = (
@@ -31,11 +36,9 @@ COMMANDS: Final = (
                    required=True),
              value("--out", "OUT", "file to write: the whole eval set, in the native format", required=True),
              FORCE,
-             value("--n", "N", "number of passages that are judged for each example (default: 5)", _parse_number,
-                   default=5),
-             "judge_model", "judge_base_url", "base_url", "judge_parameters", "judge_votes", "concurrency", "timeout",
-             "flex", "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls", "max_cost", "prices",
-             "prompts"),
+             value("--n", "N", "number of passages that are judged for each example (default: 5)",
+                   one_or_more("a number"), default=5),
+             *JUDGE_OPTIONS),
             "Exit status: 0; 1 if no negatives were proposed; 2 if a file cannot be used or a request failed.",
             group=EVALSET),
 )

@@ -19,7 +19,6 @@ MAX_RANK: Final = "max_rank"
 
 
 def check_max_rank(value: object, check: Check, *keys: str | int) -> None:
-    """Refuse what is no rank."""
     if check.natural(value, *keys) == 0:
         check.fail(f'"gold"[{keys[1]}] "{MAX_RANK}" is 0, and the first rank is 1', "Give 1 or more.")
 
@@ -28,12 +27,6 @@ def check_max_rank(value: object, check: Check, *keys: str | int) -> None:
 async def evaluate_contract(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
 ) -> tuple[float, Evidence]:
-    """Score 1 if each gold passage with a `max_rank` is found at this rank or above, else 0.
-
-    Raises:
-        Undefined: no gold passage has a `max_rank`.
-        InputError: a `max_rank` is beyond the cut-off.
-    """
     if all(gold.added is None for gold in example.relevant):
         raise Undefined(f"no gold passage has a {MAX_RANK}")
     ranking, match = await retrieve_and_match(pipeline, example, resolved)

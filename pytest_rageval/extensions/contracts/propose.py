@@ -16,7 +16,7 @@ from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.evalsets import load
 from pytest_rageval.evalsets.corpus import read_corpus
 from pytest_rageval.evalsets.loading import write_jsonl
-from pytest_rageval.extensions.contracts.rules import NEGATIVES, negatives_of
+from pytest_rageval.extensions.contracts.negatives import NEGATIVES, negatives_of
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.models.prompt_rendering import read_prompts
 from pytest_rageval.retrievers.bm25 import BM25Retriever
@@ -28,11 +28,6 @@ REVIEWED = f"{NEGATIVES}_reviewed"
 
 
 def negatives_command(options: argparse.Namespace) -> int:
-    """Write the eval set with proposed negatives, and print how many; return 1 if there are none.
-
-    Raises:
-        InputError: a file cannot be used, or exists already.
-    """
     out: Path = options.out
     if out.resolve() == options.file.resolve() or (out.exists() and not options.force):
         raise InputError(f"{out} exists already, nothing was written.\nName another file, or add --force.")
@@ -77,7 +72,6 @@ def negatives_command(options: argparse.Namespace) -> int:
 def _like_gold(
     example: Example, search: BM25Retriever, texts: Mapping[str, str], number: int
 ) -> Sequence[Document]:
-    """Return the passages that are most like the gold passages, without these, and without its negatives."""
     gold = [each.text or texts.get(id_key(each.id or ""), "") for each in example.relevant]
     query = " ".join(filter(None, gold))
     if not query:

@@ -1,10 +1,7 @@
-"""Early stop: `--rageval early_stop=true` scores the questions in random order until the verdict on a drop is clear.
-
-- `early_stop`: evaluates the questions. `result`: how far it went, and the verdict.
-"""
+"""Early stop: `--rageval early_stop=true` scores the questions in random order until the verdict on a drop is clear."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.options import Option, switch
@@ -17,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def stops_early(settings: "Settings") -> bool:
-    """Whether early stopping is in effect.
-
-    It is not in a plan, a replay, a batch, an update of the baseline, or with several repeats or draws.
-    """
+    """Whether early stopping is in effect: not where replies cost nothing, or are averaged."""
     costs = not (settings.plan or settings.replay or settings.batch)
     return (
         settings[EARLY_STOP]
@@ -62,7 +56,7 @@ def pytest_rageval_partial_scores(
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     if not (test.record.lacks_fingerprint and any(result.early for result in test.judged)):
         return {}
     warning = (

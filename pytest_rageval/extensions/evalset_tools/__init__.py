@@ -7,7 +7,7 @@
 
 from typing import Final
 
-from pytest_rageval.options.command import EVALSET, FORCE, Command, switch, value, value_parser
+from pytest_rageval.options.command import EVALSET, FORCE, REPLY_OPTIONS, Command, one_or_more, switch, value
 
 CORPUS_HELP: Final = (
     "JSON lines of passages (id, text; source, start, end), a BEIR corpus.jsonl, or a folder of text and "
@@ -28,16 +28,10 @@ EVALSET_ARGUMENTS: Final = (
 
 GENERATE_OPTIONS: Final = (
     "model", "judge_model", "base_url", "judge_base_url", "parameters", "judge_parameters", "max_tokens",
-    "concurrency", "timeout", "flex", "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls",
-    "max_cost", "prices", "prompts", "seed",
+    "concurrency", "timeout", "flex", *REPLY_OPTIONS, "prompts", "seed",
 )  # fmt: skip
 
-_parse_questions: Final = value_parser(
-    int, lambda number: number >= 1, "a number of questions, expected 1 or more"
-)
-_parse_passages: Final = value_parser(
-    int, lambda number: number >= 1, "a number of passages, expected 1 or more"
-)
+_parse_questions: Final = one_or_more("a number of questions")
 
 # fmt: off
 COMMANDS: Final = (
@@ -70,7 +64,7 @@ COMMANDS: Final = (
              value("--report", "REPORT", "report of a run, JSON (pytest --rageval-report report.json); may be repeated",
                    action="append", required=True),
              value("--top", "K", "keep the questions with an answer in the first K passages of every system",
-                   _parse_passages),
+                   one_or_more("a number of passages")),
              value("--n", "N", "number of questions for each value of the tag --by", _parse_questions),
              value("--by", "TAG", "the tag, such as the type of the question", str),
              value("--seed", "N", "seed of the draw (default: 0)", int, default=0),

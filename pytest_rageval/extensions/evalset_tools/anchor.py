@@ -26,7 +26,6 @@ REASONS_KEY: Final = "unanchored"  # the key under `extra` for the reasons that 
 
 
 def anchor_command(options: argparse.Namespace) -> int:
-    """Write the anchored examples, and the other examples to a second file; return 1 if there are others."""
     out, rest = options.out, options.unanchored
     refuse_existing(
         [out, *([rest] if rest else [])], read=[options.file, options.corpus], force=options.force
@@ -45,8 +44,7 @@ def anchor_command(options: argparse.Namespace) -> int:
         + ("" if anchored else ", nothing written")
         + (f"; {len(left_over):,} left over{f', in {rest}' if rest else ''}:" if left_over else "")
     )
-    for line in reason_lines(failure.why for result in left_over for failure in result.failures):
-        echo(line)
+    echo(*reason_lines(failure.why for result in left_over for failure in result.failures))
     return int(bool(left_over))
 
 
@@ -59,8 +57,6 @@ class AnchorFailure(NamedTuple):
 
 
 class AnchorResult(NamedTuple):
-    """The result of anchoring one example."""
-
     example: Example
     failures: tuple[AnchorFailure, ...]
 
@@ -209,7 +205,6 @@ def _contains(outer: Span, inner: Span) -> bool:
 
 
 def _span_in_file(document: Document, start: int, end: int) -> Span | None:
-    """Return the span in the file of a part of a document's text; None if it is unknown."""
     span, text = document.span, document.text
     if span is None:
         return None
@@ -232,7 +227,6 @@ def _write(path: Path, examples: Sequence[Example]) -> None:
 
 
 def _with_reasons(result: AnchorResult) -> Example:
-    """Return the example with the failures under `extra`; failures of an earlier run are removed."""
     extra = {key: value for key, value in result.example.extra.items() if key != REASONS_KEY}
     if result.failures:
         extra[REASONS_KEY] = [
@@ -243,8 +237,7 @@ def _with_reasons(result: AnchorResult) -> Example:
     return replace(result.example, extra=extra)
 
 
-GoldKey = tuple[str, int]
-"""The id of an example, and the index of one of its gold passages."""
+GoldKey = tuple[str, int]  # the id of an example, and the index of one of its gold passages
 
 
 @dataclass(slots=True)

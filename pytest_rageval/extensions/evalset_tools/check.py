@@ -91,24 +91,20 @@ def check_command(options: argparse.Namespace) -> int:
         return int(errors > 0)
     for group in groups:
         echo(f"{'error' if group.error else 'note'}: {group.title}: {len(group.findings):,}")
-        for line in _finding_lines(group.findings, places):
-            echo(f"  {to_one_line(line)}")
+        echo(*(f"  {to_one_line(line)}" for line in _finding_lines(group.findings, places)))
     examples = format_count(len(evalset), "example")
     echo(
         f"{to_one_line(evalset.name)}: {examples}, {format_count(errors, 'error')}, {format_count(notes, 'note')}"
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
     if drop is None or drop > MEAN:
-        echo(
-            f"With {examples}, a drop of less than {MEAN:g} is found in fewer than {POWER:.0%} of runs: write more."
-        )
+        found = f"a drop of less than {MEAN:g} is found in fewer than {POWER:.0%} of runs: write more."
     else:
-        echo(
-            f"With {examples}, a drop of {drop:.3f} from a mean of {MEAN:g} is found in {POWER:.0%} of runs."
-        )
+        found = f"a drop of {drop:.3f} from a mean of {MEAN:g} is found in {POWER:.0%} of runs."
     echo(
+        f"With {examples}, {found}",
         f"  This assumes scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
-        "Two versions of one retriever agree on most examples, so smaller drops are found."
+        "Two versions of one retriever agree on most examples, so smaller drops are found.",
     )
     for by, (largest, clusters, effect) in shared.items():
         unrelated = format_count(round(len(evalset) / effect), "unrelated one")
@@ -121,10 +117,7 @@ def check_command(options: argparse.Namespace) -> int:
 
 
 def _shared_gold(evalset: EvalSet) -> Iterator[tuple[str, tuple[int, int, float]]]:
-    """Yield, for each way in which questions share gold passages, the statistics of these groups of questions.
-
-    The statistics are the size of the largest group, the number of groups, and the design effect.
-    """
+    """Yield by each way to share gold passages: size of the largest group, number of groups, design effect."""
     for by in GOLD_CLUSTERS:
         with suppress(InputError):
             sizes = Counter(question_clusters(evalset.examples, by)).values()
@@ -138,8 +131,6 @@ class Finding(NamedTuple):
 
 
 class FindingGroup(NamedTuple):
-    """The findings of one kind."""
-
     name: str  # in JSON output
     title: str
     findings: Sequence[Finding]
@@ -287,7 +278,6 @@ def _suspect_values(evalset: EvalSet) -> Iterator[Finding]:
 
 
 def _suspicion(text: str) -> str | None:
-    """Return what a text may have been before it was turned into a text; None for an ordinary text."""
     if text in WORDS_FOR_MISSING:
         return "a missing value?"
     if FLOAT_OF_INTEGER.fullmatch(text):
@@ -309,11 +299,7 @@ def _leaks(evalset: EvalSet) -> Iterator[Finding]:
 
 
 def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
-    """Yield a finding for each tag with a very rare value.
-
-    A missing tag counts as a value. A tag with more distinct values than half the number of examples is an id, and is
-    left out.
-    """
+    """Yield each tag with a very rare value, such as a missing one; not tags that are ids."""
     for tag in dict.fromkeys(tag for example in evalset for tag in example.tags):
         # Values are compared by their digests, since a value may be a list, which cannot be hashed.
         keys = [digest(example.tags.get(tag)) for example in evalset]

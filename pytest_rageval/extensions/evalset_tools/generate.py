@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import heapq
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask
 from pytest_rageval.answers.judge.replies import parse_nuggets
 from pytest_rageval.answers.overlap import containment, normalize
+from pytest_rageval.calls.gathering import gather_results
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, echo_err, format_count, reason_lines
 from pytest_rageval.core.errors import BudgetError, InputError, NoGroundTruth, Unscored
@@ -29,7 +29,7 @@ from pytest_rageval.evalsets.sampling import SampleSpec, allocate, keep_smallest
 from pytest_rageval.extensions.evalset_tools.quotes import SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
 from pytest_rageval.lib.digests import digest
-from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.files import write_json_lines
 from pytest_rageval.models.messages import empty_reason
 from pytest_rageval.models.prompt_rendering import FEW_SHOT_PROMPTS, Prompts, read_prompts
 from pytest_rageval.models.prompts import MAX_NUGGETS
@@ -71,11 +71,9 @@ NUGGETS: Final = JudgeTask(
     decides="What the nuggets of an answer are",
     instead="write them into the eval set yourself",
 )
-"""The facts of a good answer, from reference answers or passages."""
 
 
 def generate_command(options: argparse.Namespace) -> int:
-    """Write candidates for review and print a summary; return 1 if there are fewer than requested."""
     out, rejects = options.out, options.keep_rejected
     refuse_existing([out, *([rejects] if rejects else [])], read=[options.corpus], force=options.force)
     settings = command_settings(options)
@@ -94,8 +92,7 @@ def generate_command(options: argparse.Namespace) -> int:
             EvalSet(out.name, tuple(candidate.example(provenance) for candidate in run.accepted)), out
         )
     if rejects is not None:
-        lines = (f"{json.dumps(candidate.record(), ensure_ascii=False)}\n" for candidate in run.rejected)
-        write_atomically(rejects, (line.encode(errors="backslashreplace") for line in lines))
+        write_json_lines(rejects, (candidate.record() for candidate in run.rejected))
     _echo_summary(out, run, session)
     return int(len(run.accepted) < options.n)
 
@@ -111,8 +108,7 @@ def _echo_summary(out: Path, run: "_Generation", session: Session) -> None:
     )
     if run.rejected:
         echo(f"{format_count(len(run.rejected), 'question')} rejected:")
-    for line in reason_lines(str(candidate.rejected) for candidate in run.rejected):
-        echo(line)
+    echo(*reason_lines(str(candidate.rejected) for candidate in run.rejected))
     echo_request_count(session)
     if run.budget_error is not None:
         echo_err(str(run.budget_error))
@@ -156,8 +152,6 @@ class Candidate:
 
 
 class _Generation:
-    """Requests questions until enough are accepted, or no passages or budget are left."""
-
     def __init__(self, session: Session, prompts: Prompts, n: int) -> None:
         models, settings = session.models, session.settings
         _, self.model = models.generator_model()
@@ -228,7 +222,6 @@ class _Generation:
             return replace(candidate, rejected=f"the self-check has no result: {failure}")
 
     async def _self_check(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the generator's answers, rejected if one of them is not as required."""
         question = candidate.question
         document = Document(candidate.passage, span=candidate.place)
         candidate = replace(candidate, with_gold=await self._generator.generate(question, [document]))
@@ -247,7 +240,6 @@ class _Generation:
 
 
 def parse_reply(candidate: Candidate) -> Candidate:
-    """Return the candidate with the question and the answer in its reply; rejected if they cannot be used."""
     reply = REPLY_PATTERN.match(candidate.reply)
     if reply is None:
         return replace(candidate, rejected="the reply is not a question and an answer")
@@ -321,7 +313,6 @@ def corpus_passages(corpus: Iterable[Document]) -> Iterator[Passage]:
 
 
 def _cut_text(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end offset of each part of a text, without surrounding white space."""
     part_start = 0
     while part_start < len(text):
         part_end = len(text) if len(text) - part_start <= MAX_CHARACTERS else _next_break(text, part_start)
@@ -342,7 +333,6 @@ def _next_break(text: str, start: int) -> int:
 
 
 def nuggets_command(options: argparse.Namespace) -> int:
-    """Write the eval set with proposed nuggets and print a summary; return 1 if an example still has no nuggets."""
     out: Path = options.out
     refuse_existing([out], read=[options.file], force=options.force)
     evalset, _ = read_evalset(options)
@@ -374,8 +364,7 @@ def nuggets_command(options: argparse.Namespace) -> int:
         echo(f"No nuggets were proposed, {out} was not written{had}.")
     if failures:
         echo(f"{format_count(len(failures), 'example')} without nuggets:")
-    for line in reason_lines(map(str, failures)):
-        echo(line)
+    echo(*reason_lines(map(str, failures)))
     echo_request_count(session)
     return int(bool(failures))
 
@@ -383,12 +372,8 @@ def nuggets_command(options: argparse.Namespace) -> int:
 async def _propose_all(
     judge: DefaultJudge, examples: Iterable[Example], model: str
 ) -> list[Example | Unscored | BudgetError]:
-    """Return each example with proposed nuggets, or the reason that it has none; other exceptions are raised."""
-    outcomes = await asyncio.gather(
-        *(_propose(judge, example, model) for example in examples), return_exceptions=True
-    )
     results: list[Example | Unscored | BudgetError] = []
-    for outcome in outcomes:
+    for outcome in await gather_results(_propose(judge, example, model) for example in examples):
         if not isinstance(outcome, Example | Unscored | BudgetError):
             raise outcome
         results.append(outcome)
@@ -396,7 +381,6 @@ async def _propose_all(
 
 
 async def _propose(judge: DefaultJudge, example: Example, model: str) -> Example:
-    """Return the example with nuggets from its reference answers and gold passages; NoGroundTruth if it has neither."""
     sources = [example.reference] if example.reference is not None else []
     sources += ["; ".join(aliases[0] for aliases in example.wanted)] if example.wanted else []
     sources += [gold.text for gold in example.relevant if gold.text is not None]

@@ -22,9 +22,7 @@ from pytest_rageval.reports.document import PassageEntry
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.scores.contains import contains_answer
 
-System = Mapping[str, Sequence[Document]]
-"""The ranking of each question, by id."""
-
+System = Mapping[str, Sequence[Document]]  # the ranking of each question, by id
 WRITE_REPORT: Final = (
     "Write one with: pytest --rageval-report report.json, of a test that has a score of rankings, and none with "
     'order="random".'
@@ -32,7 +30,6 @@ WRITE_REPORT: Final = (
 
 
 def pool_command(options: argparse.Namespace) -> int:
-    """Write the pooled eval set; return 1 if a group has too few questions."""
     if (options.n is None) != (options.by is None):
         raise InputError(
             "--n draws as many questions of each value of the tag --by.\nGive both, or neither of them."
@@ -122,7 +119,6 @@ def draw_of_each(
 
 
 def pool(systems: Iterable[System], example: Example) -> Example:
-    """Add the passages with an answer that the systems found, unless they are gold already."""
     ids, texts = {gold.id for gold in example.gold} - {None}, {gold.text for gold in example.gold}
     found = {
         document.identity: Gold(id=document.id, text=document.text)

@@ -46,10 +46,7 @@ class SearchableText:
         return self._find_characters(quote) or self._find_words(quote)
 
     def contains(self, quote: str) -> bool:
-        """Return True if the text contains the quote's characters without white space, or its words.
-
-        Unlike `find`, this finds a quote that was cut within a word.
-        """
+        """Like `find`, but a quote that was cut within a word is found too."""
         return "".join(quote.split()) in "".join(self.text.split()) or bool(self._find_words(quote))
 
     def _find_characters(self, quote: str) -> list[tuple[int, int]]:
@@ -69,7 +66,6 @@ class SearchableText:
         return [match for match in matches if not any(_splits_word(self.text, offset) for offset in match)]
 
     def _find_words(self, quote: str) -> list[tuple[int, int]]:
-        """Find the words of a quote, with any punctuation around them; empty for a quote of few words."""
         wanted = list(_bare_words(quote))
         if len(wanted) < MIN_WORDS_ANY_PUNCTUATION:
             return []
@@ -95,10 +91,7 @@ class SearchableText:
 
     @cached_property
     def _collapsed(self) -> tuple[str, list[int], list[int]]:
-        """The text with single spaces between words, and the start of each word in it and in the original text.
-
-        Scripts without spaces between words get no space.
-        """
+        """The text with single spaces, none in scripts without spaces; the start of each word in both."""
         parts: list[str] = []
         starts, original_starts, length = [], [], 0
         for piece in NON_SPACE.finditer(self.text):
@@ -113,10 +106,7 @@ class SearchableText:
 
 
 class QuoteIndex:
-    """Quotes, indexed by their first words.
-
-    The cost of searching a document grows with its number of words, not with the number of quotes.
-    """
+    """Quotes by their first words, so that a search takes time for the words of a text, not for all quotes."""
 
     def __init__(self, quotes: Iterable[str]) -> None:
         self._by_first_words: dict[tuple[str, ...], set[str]] = defaultdict(set)

@@ -30,7 +30,6 @@ def pytest_rageval_adapt_retriever(  # noqa: PLR0913, PLR0917 - see the hook
     adapters: "Sequence[Adapter]",
     id_path: str,
 ) -> "Retriever | None":
-    """Let a retriever run in the executor, unless it replays recorded rankings."""
     executor = components.added.get("rageval_executor")
     if executor is None:
         return None

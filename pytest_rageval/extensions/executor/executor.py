@@ -43,8 +43,6 @@ Call = tuple[str, int | None, Mapping[str, object]]  # the query, k and the cont
 
 
 class PickledRetriever(NamedTuple):
-    """A pickled retriever, which is sent to the processes."""
-
     token: str  # identifies the retriever
     content: bytes  # the pickled retriever or its factory, and the adapters of other plugins
     name: str  # the name of its fixture
@@ -75,7 +73,6 @@ _loading: Final = threading.Lock()
 
 
 def read_signature(pickled: PickledRetriever) -> Signature | str:
-    """Load a retriever and return how it is called, or the error message if it cannot be loaded."""
     try:
         search = _load_search(pickled)
     except CallableError as error:
@@ -172,9 +169,7 @@ def _pickle_result(result: RemoteResult) -> bytes:
         return pickle.dumps(RemoteResult(InvalidResult(found, f"{message}\n{advice}"), None))
 
 
-CHUNK_S: Final = 0.2
-"""The target duration of a chunk: long compared with its transport, short compared with the run."""
-
+CHUNK_S: Final = 0.2  # of a chunk: long compared with its transport, short compared with the run
 MAX_CONCURRENCY: Final = 16_000
 """The most questions of a score in flight: more than in this process, since each process receives them in chunks."""
 
@@ -224,10 +219,7 @@ def retriever_in_executor(  # noqa: PLR0913 - see adapt_retriever
 
 
 def read_remote_result(value: Any, sample: FieldSample | None = None) -> Retrieval:
-    """Return the retriever's result from another process; raise `InvalidResult` if it failed there.
-
-    The process has read the ids of the documents already. `sample` collects the fields that are left: the metadata.
-    """
+    """Return the result, in which ids are read; `sample` collects metadata. `InvalidResult` if it failed."""
     result = value.value if isinstance(value, RemoteResult) else value
     if isinstance(result, InvalidResult):
         raise result
@@ -401,7 +393,6 @@ def _find_unpicklable(thing: object, name: str, depth: int = MAX_SEARCH_DEPTH) -
 
 
 def _parts(thing: object) -> list[tuple[str, object]]:
-    """Return the items or attributes of an object, each with the suffix that selects it, such as ".index"."""
     if isinstance(thing, Mapping):
         return [(f"[{key!r}]", value) for key, value in thing.items()]
     if isinstance(thing, list | tuple):

@@ -1,7 +1,6 @@
 """A first test: `init` writes one for a project, `demo` runs the example.
 
-`workflow` is the file for GitHub. `retriever_name` reads what `--retriever` names. `collecting` says whether pytest
-collects the written test.
+`workflow` is the file for GitHub. `checks` imports what `--retriever` names, and says whether pytest collects the test.
 """
 
 from typing import Final

@@ -33,7 +33,6 @@ PASSED, FAILED = 0, 1  # exit statuses of pytest
 
 
 def demo_command(options: argparse.Namespace) -> int:
-    """Run the example as it is, and with a worse retriever; return 1 if the tests do not pass first and fail then."""
     example = next((folder for folder in EXAMPLES if (folder / "pytest.ini").is_file()), None)
     if example is None:
         raise InputError(
@@ -59,7 +58,6 @@ def demo_command(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _demo_folder(keep: Path | None) -> Iterator[Path]:
-    """Yield a new folder: `keep`, or a temporary folder that is removed at the end."""
     if keep is None:
         with TemporaryDirectory(prefix="rageval-demo-", ignore_cleanup_errors=True) as name:
             yield Path(name)
@@ -79,10 +77,7 @@ def _demo_folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _enclosing_project(folder: Path) -> Path | None:
-    """Return the root of the project whose pytest would collect tests in a folder; None if there is none.
-
-    pytest does not enter folders whose names begin with a dot.
-    """
+    """Return the project whose pytest would collect tests in a folder; it enters no folder that begins with a dot."""
     for parent in folder.parents:
         if any((parent / name).is_file() for name in PROJECT_FILES):
             is_hidden = any(part.startswith(".") for part in folder.relative_to(parent).parts)
@@ -91,7 +86,6 @@ def _enclosing_project(folder: Path) -> Path | None:
 
 
 def _run_demo(folder: Path) -> bool:
-    """Run the tests twice and print each step; return True if they passed first and failed then."""
     source = folder / CHANGED_FILE
     good = source.read_text(encoding="utf-8")
     echo(f"A support bot with 95 questions, in {folder}. No model is called: its answers are recorded.\n")

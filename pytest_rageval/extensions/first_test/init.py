@@ -16,10 +16,14 @@ from typing import Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.policy import SMALL_SET
 from pytest_rageval.evalsets.loading import load
-from pytest_rageval.extensions.first_test.collecting import check_collected
-from pytest_rageval.extensions.first_test.retriever_name import check_retriever, parse_retriever_name
+from pytest_rageval.extensions.first_test.checks import (
+    check_collected,
+    check_retriever,
+    parse_retriever_name,
+)
 from pytest_rageval.extensions.first_test.workflow import ProjectFile, is_installed, repository_root, workflow
 
 QUESTIONS: Final = Path("evals", "questions.jsonl")
@@ -55,7 +59,6 @@ PLACEHOLDER_RECORD: Final[dict[str, object]] = {
     "answers": ["REPLACE: the answer"],
     "gold": [{"id": "REPLACE: the id of the passage that answers it", "text": "REPLACE: its text"}],
 }
-"""The only record of the eval set for a retriever whose passages are unknown."""
 
 CONFTEST_FILE: Final = '''\
 """Gives the retriever to pytest-rageval."""
@@ -78,8 +81,6 @@ BM25: Final = "from pytest_rageval import BM25Retriever\n"
 
 
 class FrameworkExample(NamedTuple):
-    """The example retriever in a framework."""
-
     imports: str
     body: str
     requires: str = ""  # the package to install
@@ -198,7 +199,6 @@ class Tested(NamedTuple):
 
 
 def init_command(options: argparse.Namespace) -> int:
-    """Write the files that are missing; for files that exist, print what to add to them. Say what is collected."""
     _check_folder()
     tested = _tested(options)
     files = _files(options, tested)
@@ -215,9 +215,8 @@ def init_command(options: argparse.Namespace) -> int:
     if warning:
         echo_err(f"warning: {warning}")
     passes = not warning and check_collected(_place() / TEST_NAME)
-    echo("\nNext:")
-    for number, step in enumerate(_next_steps(options, tested, passes=passes), 1):
-        echo(f"  {number}. {step}")
+    steps = _next_steps(options, tested, passes=passes)
+    echo("\nNext:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1)))
     return 0
 
 
@@ -310,7 +309,6 @@ def _tested(options: argparse.Namespace) -> Tested:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file; empty if it cannot be read."""
     with suppress(OSError, UnicodeDecodeError):
         return path.read_text(encoding="utf-8")
     return ""
@@ -336,13 +334,14 @@ def _files(options: argparse.Namespace, tested: Tested) -> dict[Path, ProjectFil
             "Leave --framework out: a retriever of LangChain, LlamaIndex or Haystack is recognised by its methods."
         )
     conftest = _conftest(options)
+    examples = None if options.evalset is None else list(load(options.evalset))
     bounds = "min=0.9, max_drop=0.02" if tested.is_example else "max_drop=0.02"
     # The score needs no model. On a small set the test of a drop misses most real ones, and nothing is lost by chance.
-    if options.evalset is None or len(load(options.evalset)) < SMALL_SET:
+    if examples is None or len(examples) < SMALL_SET:
         bounds += ', policy="snapshot"'
-    spec, order = _score_specs(options, tested)
+    spec, order = _score_specs(options.evalset, examples, tested.k)
     is_application = tested.fixture == APPLICATION
-    has_answers = options.evalset is None or any(example.wanted for example in load(options.evalset))
+    has_answers = examples is None or any(example.wanted for example in examples)
     # Of NDCG, a passage that falls from rank 1 to 2 costs 0.37: 0.05 is one such fall in seven questions.
     test = TEST_FILE.format(
         subject="application" if is_application else "retriever",
@@ -393,24 +392,19 @@ def _conftest(options: argparse.Namespace) -> str:
     )
 
 
-def _score_specs(options: argparse.Namespace, tested: Tested) -> tuple[str, str]:
-    """Return two scores for the first test that the eval set allows without a model; the second one sees the order.
-
-    They have the same cut-off, so that each question is searched once.
-    """
-    examples = [] if options.evalset is None else list(load(options.evalset))
-    if options.evalset is None or any(example.gold for example in examples):
-        return f"recall@{tested.k}", f"ndcg@{tested.k}"
+def _score_specs(evalset: Path | None, examples: Sequence[Example] | None, k: int) -> tuple[str, str]:
+    """Return two scores that the eval set allows without a model; the second sees the order, at the same k."""
+    if examples is None or any(example.gold for example in examples):
+        return f"recall@{k}", f"ndcg@{k}"
     if any(example.wanted for example in examples):
-        return f"contains.hit@{tested.k}", f"contains.mrr@{tested.k}"
+        return f"contains.hit@{k}", f"contains.mrr@{k}"
     raise InputError(
-        f"No question of {options.evalset} has gold passages or answers, so its rankings cannot be scored.\n"
+        f"No question of {evalset} has gold passages or answers, so its rankings cannot be scored.\n"
         'Add to each line "gold": [{"id": "…"}], the passages that answer the question.'
     )
 
 
 def _path_literal(path: Path) -> str:
-    """Return the path as a Python string literal for the marker, relative to the current folder if possible."""
     absolute = path.resolve()
     with suppress(ValueError):
         absolute = absolute.relative_to(Path.cwd().resolve())
@@ -418,7 +412,6 @@ def _path_literal(path: Path) -> str:
 
 
 def _settings_file() -> Path:
-    """Return the path of the file with pytest's settings; `pytest.ini` if there is none."""
     for name in ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"):
         if os.path.lexists(name):
             return Path(name)
@@ -441,7 +434,6 @@ def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
 
 
 def _setting(name: str) -> list[str]:
-    """Return the items of a list in pytest's settings; empty if it is not set."""
     path, value = _settings_file(), None
     with suppress(OSError, ValueError, configparser.Error):
         if path.suffix == ".toml":

@@ -100,22 +100,14 @@ def workflow(example_requires: Sequence[str] | None) -> ProjectFile:
 
 
 def _install_arguments(folder: str) -> list[str]:
-    """Return the arguments with which pip installs the project in a folder of the repository; empty if unknown."""
     if Path("poetry.lock").exists():
         # Poetry has installed the project and its dependencies.
         return []
-    prefix = "" if folder == "." else f"{folder}/"
+    own = ["." if folder == "." else shlex.quote(f"./{folder}")] if is_installed() else []
     if Path("uv.lock").exists():
-        return [
-            "-r",
-            LOCKED,
-            *(["." if folder == "." else shlex.quote(f"./{folder}")] if is_installed() else []),
-        ]
-    has_requirements = Path("requirements.txt").exists()
-    arguments = ["-r", shlex.quote(f"{prefix}requirements.txt")] if has_requirements else []
-    if is_installed():
-        arguments.append("." if folder == "." else shlex.quote(f"./{folder}"))
-    return arguments
+        return ["-r", LOCKED, *own]
+    requirements = shlex.quote("requirements.txt" if folder == "." else f"{folder}/requirements.txt")
+    return [*(["-r", requirements] if Path("requirements.txt").exists() else []), *own]
 
 
 LOCKED: Final = '"$RUNNER_TEMP/locked.txt"'  # a folder that GitHub empties after each job

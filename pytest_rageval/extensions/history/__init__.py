@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.options import Option
-from pytest_rageval.options.command import JSON, Command, value, value_parser
+from pytest_rageval.options.command import JSON, Command, one_or_more, value
 
 if TYPE_CHECKING:
     from pytest_rageval.run import FinishedRun
@@ -26,8 +26,6 @@ HISTORY: Final = Option[Path | None](
 # fmt: on
 OPTIONS: Final = (HISTORY,)
 
-_parse_runs: Final = value_parser(int, lambda number: number >= 1, "a number of runs, expected 1 or more")
-
 # fmt: off
 COMMANDS: Final = (
     Command("history", "pytest_rageval.extensions.history.trend:history_command",
@@ -38,7 +36,7 @@ COMMANDS: Final = (
              value("--html", "PAGE", "page to write"),
              value("--test", "NODEID", "only this test, or tests whose node ids contain this text", str),
              value("--score", "NAME", "only this score, or scores whose names contain this text", str),
-             value("--last", "N", "only the last N runs", _parse_runs),
+             value("--last", "N", "only the last N runs", one_or_more("a number of runs")),
              JSON),
             "Exit status: 0; 2 if something cannot be used. Damaged lines are reported.", place=6),
 )

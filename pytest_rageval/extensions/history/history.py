@@ -9,18 +9,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Final, NamedTuple, Required, Self, TypedDict, cast
 
 from pytest_rageval.core.errors import InputError, did_you_mean
-from pytest_rageval.lib.files import append_line, refuse_special
+from pytest_rageval.lib.files import append_line
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.shape import check_shape, parse_json
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.document import Count, Length, ReportDocument, ScoreEntry, TestEntry
 from pytest_rageval.reports.gated_tests import failing_gates
+from pytest_rageval.reports.reading import read_content
 from pytest_rageval.reports.terminal import FAILING_VERDICTS, VERDICTS
 from pytest_rageval.run import FinishedRun
 
@@ -32,9 +32,7 @@ SIGNIFICANT_DIGITS: Final = 6  # of a number in the file
 COMMIT_DIGITS: Final = 7  # number of digits of a commit in the name of a run
 EVALSET_DIGITS: Final = 12  # number of hex digits of an eval set's digest in the file
 
-MIN_AXIS_SHARE: Final = 0.1
-"""The minimum length of an axis as a share of its largest value, so that small noise looks small."""
-
+MIN_AXIS_SHARE: Final = 0.1  # length of an axis by its largest value, so that small noise looks small
 CONFLICT_MARKERS: Final = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
 
@@ -74,8 +72,6 @@ class ScoreKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A score in one run."""
-
     mean: float | None
     interval: tuple[float, float] | None
     n: int
@@ -89,8 +85,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of the history."""
-
     time: datetime
     commit: str | None
     branch: str | None
@@ -103,14 +97,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The first digits of the commit, with a plus sign if files were changed; the time if there is no commit."""
         if self.commit is None:
             return f"{self.time:%Y-%m-%d %H:%M}"
         return f"{self.commit[:COMMIT_DIGITS]}{'+' if self.dirty else ''}"
 
     @classmethod
     def from_line(cls, line: JsonObject, time: datetime | None = None) -> Self:
-        """Create the run from the parsed JSON of a line; `time` is the run's time if it has been parsed already."""
         check_shape(line, HistoryLine)
         tests = cast("HistoryLine", line)["tests"]
         points = {}
@@ -142,8 +134,7 @@ class Run:
         )
 
 
-def history_entry(document: ReportDocument) -> dict[str, Any]:
-    """Return the history line of a run from the document of its report; empty if no score has a value."""
+def history_entry(document: ReportDocument) -> dict[str, object]:
     tests = {test["nodeid"]: _test_entry(test) for test in document["tests"]}
     if all(score["mean"] is None for test in tests.values() for score in test["scores"].values()):
         return {}
@@ -179,10 +170,7 @@ def _test_entry(test: TestEntry) -> dict[str, Any]:
 
 
 def _split_by_tag(entry: ScoreEntry) -> Iterator[ScoreEntry]:
-    """Yield the entry; if its threshold has `by`, yield an entry for each value of the tag.
-
-    The entry of a threshold with `by` is about the worst slice, and the worst slice differs from run to run.
-    """
+    """Yield an entry for each value of the tag `by`: the entry itself is about the worst, which varies."""
     by = entry.get("by")
     if by is None:
         yield entry
@@ -208,7 +196,6 @@ def _score_entry(entry: ScoreEntry) -> dict[str, Any]:
 
 
 def severity_rank(verdict: str | None) -> int:
-    """Return the index of a verdict from the worst (0) to the best; None and unknown verdicts come last."""
     verdicts = list(VERDICTS)
     return verdicts.index(verdict) if verdict in VERDICTS else len(verdicts)
 
@@ -244,7 +231,6 @@ def add_run(run: FinishedRun, path: Path) -> dict[str, object]:
 
 
 def append_run(path: Path, entry: Mapping[str, object]) -> None:
-    """Append a line to the history without reading the other lines. A missing file is created."""
     text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # UTF-8 cannot encode an unpaired surrogate; `backslashreplace` writes JSON's escape for it.
     append_line(path, text.encode(errors="backslashreplace"))
@@ -253,11 +239,7 @@ def append_run(path: Path, entry: Mapping[str, object]) -> None:
 def read_history(path: Path, *, last: int = 0) -> list[Run]:
     """Return the runs of the file, the oldest first; with `last` only so many, and only their lines are checked."""
     remedy = f"A history is written by: pytest --rageval history={path.name}"
-    try:
-        refuse_special(path)
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"The history {path} cannot be read: {error.strerror or error}.\n{remedy}") from None
+    content = read_content(path, "history", remedy)
     lines = []
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line.strip():
@@ -274,7 +256,6 @@ def read_history(path: Path, *, last: int = 0) -> list[Run]:
 
 @contextmanager
 def _name_line(path: Path, number: int) -> Iterator[None]:
-    """Turn a ValueError into an InputError that names the file and the line."""
     try:
         yield
     except ValueError as error:
@@ -285,7 +266,6 @@ def _name_line(path: Path, number: int) -> Iterator[None]:
 
 
 def _parse_line(line: bytes) -> Mapping[str, object]:
-    """Return the object of a line; raise ValueError if it is none of this schema."""
     if line.startswith(tuple(mark.encode() for mark in CONFLICT_MARKERS)):
         raise ValueError(
             "it is the mark of a merge conflict; delete the marks and keep all runs. "
@@ -315,7 +295,6 @@ def _parse_time(text: object) -> datetime:
 
 
 def filter_runs(runs: Sequence[Run], *, test: str | None = None, score: str | None = None) -> list[Run]:
-    """Return the runs with only the selected scores, without the runs that have none of them."""
     keys = {key: None for run in runs for key in run.points}
     tests = _select_names(test, (key.nodeid for key in keys), "test")
     scores = _select_names(score, (key.score for key in keys if key.nodeid in tests), "score")
@@ -326,19 +305,15 @@ def filter_runs(runs: Sequence[Run], *, test: str | None = None, score: str | No
 
 def _keep_scores(run: Run, keys: Collection[ScoreKey]) -> Run:
     points = {key: point for key, point in run.points.items() if key in keys}
-    names_by_test = {
-        nodeid: [key.score for key in group] for nodeid, group in groupby(points, key=lambda key: key.nodeid)
-    }
     tests = {
-        nodeid: {**test, "scores": {name: test["scores"][name] for name in names_by_test[nodeid]}}
+        nodeid: {**test, "scores": kept}
         for nodeid, test in run.line["tests"].items()
-        if nodeid in names_by_test
+        if (kept := {name: score for name, score in test["scores"].items() if (nodeid, name) in points})
     }
     return replace(run, points=points, line={**run.line, "tests": tests})
 
 
 def _select_names(wanted: str | None, names: Iterable[str], what: str) -> set[str]:
-    """Return the name that equals `wanted`, else the names that contain it; all names for None."""
     known = set(names)
     if wanted is None:
         return known
@@ -352,7 +327,6 @@ def _select_names(wanted: str | None, names: Iterable[str], what: str) -> set[st
 
 
 def series(runs: Sequence[Run]) -> dict[ScoreKey, list[tuple[Run, Point]]]:
-    """Return the points of each score in the order of the runs. The scores are sorted by test and name."""
     points: dict[ScoreKey, list[tuple[Run, Point]]] = {}
     for run in runs:
         for key, point in run.points.items():
@@ -383,10 +357,7 @@ def _clamp(interval: tuple[float, float] | None, low: float, high: float) -> tup
 
 
 def axis_range(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of an axis, with a margin around the values.
-
-    The axis does not extend below 0 if all values are at least 0, nor above 1 if all values are at most 1.
-    """
+    """Return the ends of an axis, with a margin that does not go below 0 or above 1 if no value does."""
     low, high = min(values), max(values)
     min_length = MIN_AXIS_SHARE * (max(abs(low), abs(high)) or 1)
     margin = max(high - low, min_length) / 10 + max(0, min_length - (high - low)) / 2

@@ -27,8 +27,7 @@ WEB_ADDRESS: Final = re.compile(r"https?://")
 SMALL_SIZE: Final = (160, 28)  # width and height of a chart in the overview
 SINGLE_POINT_WIDTH: Final = 6  # width of the line for a single point in a chart of the overview
 
-IndexedPoint = tuple[float, Run, Point]
-"""The index of a run, the run, and the point of a score in this run."""
+IndexedPoint = tuple[float, Run, Point]  # the index of a run, the run, and the point of a score in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,6 @@ class _Scale:
 
     @property
     def radius(self) -> float:
-        """The radius of a point, at most `MAX_RADIUS`, and small enough that neighbouring points do not touch."""
         return max(1.0, min(MAX_RADIUS, (WIDTH - LEFT - RIGHT) / self.runs / 3))
 
 
@@ -128,11 +126,7 @@ def _chart(key: ScoreKey, points: Sequence[IndexedPoint], runs: Sequence[Run]) -
 
 
 def _split_segments(points: Sequence[IndexedPoint]) -> Iterator[list[IndexedPoint]]:
-    """Yield the points in segments that a line may connect.
-
-    A segment ends before a point without a mean, and before a point with another eval set. Points without a mean are in
-    no segment.
-    """
+    """Yield the points that a line may connect: with means, and of the same eval set."""
     segment: list[IndexedPoint] = []
     for indexed_point in points:
         point = indexed_point[2]

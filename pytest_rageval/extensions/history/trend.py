@@ -31,9 +31,7 @@ from pytest_rageval.reports.layout import align_columns, html_entities
 from pytest_rageval.reports.terminal import number_text
 
 BARS: Final = "▁▂▃▄▅▆▇█"
-ASCII_BARS: Final = "_.-=*#"
-"""The bars for a terminal whose encoding lacks `BARS`."""
-
+ASCII_BARS: Final = "_.-=*#"  # for a terminal whose encoding lacks `BARS`
 COLOURS: Final = {
     "🟦": "#2f81f7",
     "🟧": "#f0883e",
@@ -128,7 +126,6 @@ def _chart(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> list[str]:
 
 
 def _legend(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> Iterator[str]:
-    """Yield each score with the colour of its line and its last two means, and the runs that changed the eval set."""
     for square, key, name in zip(COLOURS, keys, _names(keys), strict=False):
         means = _means(key, runs)
         yield f"{square} {_code(name)} {number_text(means[-2])} → {number_text(means[-1])}"
@@ -138,7 +135,6 @@ def _legend(runs: Sequence[Run], keys: Sequence[ScoreKey]) -> Iterator[str]:
 
 
 def _names(keys: Sequence[ScoreKey]) -> list[str]:
-    """Return the names of the scores; a name that several tests use is followed by the name of the test."""
     counts = Counter(key.score for key in keys)
     return [
         f"{key.score} of {key.nodeid.rpartition('::')[2]}" if counts[key.score] > 1 else key.score
@@ -188,8 +184,7 @@ def history_command(options: argparse.Namespace) -> int:
     if options.json:
         echo(json.dumps([run.line for run in runs], ensure_ascii=False, indent=2))
         return 0
-    for line in _lines(runs):
-        echo(line)
+    echo(*_lines(runs))
     if options.html is not None:
         echo(f"\nwrote {options.html}")
     return 0
@@ -251,7 +246,6 @@ def _evalset_notes(scored_runs: Sequence[tuple[Run, Point]]) -> Iterator[str]:
 
 
 def _encodable(text: str) -> bool:
-    """Return True if the encoding of stdout has all characters of a text."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

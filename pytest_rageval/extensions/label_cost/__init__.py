@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pytest_rageval.hookspecs import hookimpl
 
@@ -19,7 +19,7 @@ ANSWERS: Final = "answer"
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> dict[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> dict[str, object]:
     """Add the line, but not for components of the user's, whose requests are not known; nor in a part of a run."""
     names = {request.spec.partition(".")[0] for request, _ in test.record.runs}
     components, settings = getattr(test, "components", None), test.session.settings

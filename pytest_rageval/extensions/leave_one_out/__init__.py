@@ -1,7 +1,4 @@
-"""On which passages does the answer depend, together with the others? The scores `erag.leave_one_out.*`.
-
-- `scores`: their definitions.
-"""
+"""On which passages does the answer depend, together with the others? The scores `erag.leave_one_out.*`."""
 
 from typing import Final
 

@@ -47,13 +47,10 @@ from pytest_rageval.stats.agreement import spearman_rho
 
 MAX_NAMED: Final = 5  # passages of one kind in a remark
 
-Answered = tuple[float, str]
-"""The quality of an answer, and the answer."""
+Answered = tuple[float, str]  # the quality of an answer, and the answer
 
 
 def _evaluation(combine: Callable[[Sequence[float]], float]) -> Evaluation:
-    """Return the evaluation that makes one value of the changes of an example's passages."""
-
     @each_example
     async def evaluate(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
         """Unscored: an example without references; an example with an answer that is missing or has no verdict."""
@@ -117,7 +114,6 @@ def agreement(changes: Sequence[float], labels: Sequence[float]) -> dict[str, fl
 
 
 def _remark(ranking: Ranking, changes: Sequence[float]) -> str:
-    """Return a text that names the passages without which the answer is worse, and better."""
     named = [f"{rank}. {passage.label}" for rank, passage in enumerate(ranking, 1)]
     kinds = {
         "needed": [name for name, change in zip(named, changes, strict=True) if change > 0],

@@ -1,7 +1,7 @@
 """Numbers for a paper: `--rageval preset=measurement`, and `rageval measurement` prints them as a page of an appendix.
 
 - `record`: what the report of such a run has besides: the command, and the settings that are not the preset's.
-- `page`, `judges`, `layout`: the page, its part about judges, and what they share.
+- `page`: the page.
 """
 
 from collections.abc import Sequence

@@ -1,15 +1,12 @@
-"""`rageval monitor`: scores a sample of each day's traces, and raises an alarm if a mean has fallen.
-
-- `command`: draws, scores, keeps the days in a history. `evidence`: the test that may be looked at every day.
-"""
+"""`rageval monitor`: scores a sample of each day's traces, and raises an alarm if a mean has fallen."""
 
 from datetime import date
 from pathlib import Path
 from typing import Final
 
-from pytest_rageval.options.command import Command, value, value_parser
+from pytest_rageval.options.command import REPLY_OPTIONS, Command, one_or_more, value, value_parser
 
-_parse_number: Final = value_parser(int, lambda number: number >= 1, "a whole number, expected 1 or more")
+_parse_number: Final = one_or_more("a whole number")
 _parse_drop: Final = value_parser(float, lambda drop: drop >= 0, "a number, expected 0 or more")
 _parse_day: Final = value_parser(date.fromisoformat, lambda _: True, "a day such as 2026-03-01")
 
@@ -37,8 +34,7 @@ COMMANDS: Final = (
              value("--reference", "HISTORY", "take all days of another history as the reference instead"),
              value("--since", "DAY", "ignore the days before DAY, as after an alarm or a new judge", _parse_day),
              "model", "judge_model", "base_url", "judge_base_url", "judge_parameters", "judge_votes", "concurrency",
-             "timeout", "flex", "max_unscored", "cache", "cache_dir", "refresh", "replay", "cassette", "max_calls",
-             "max_cost", "prices", "prompts"),
+             "timeout", "flex", "max_unscored", *REPLY_OPTIONS, "prompts"),
             "Exit status: 0; 1 after an alarm, also on the days that follow; 2 if something cannot be used, or there "
             "are no traces of that day.", place=6),
 )

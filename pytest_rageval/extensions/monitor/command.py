@@ -1,14 +1,21 @@
-"""Scores the questions of one day, keeps the days in a history, and judges the fall of each score."""
+"""Scores the questions of one day, keeps the days in a history, and judges the fall of each score.
+
+The fall of a mean is judged by an e-process that may be looked at every day. Its values are between 0 and 1. A day has
+counts of values: within a day the bets are the same, so that their order does not matter.
+
+Source: Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting"; restarted each day:
+Shin, Ramdas and Rinaldo (2024), "E-detectors: a nonparametric framework for sequential change detection".
+"""
 
 import argparse
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from importlib.metadata import version
-from math import isfinite
+from math import exp, isfinite, log1p, sqrt
 from pathlib import Path
+from statistics import NormalDist, fmean
 from typing import Annotated, Final, NamedTuple, TypedDict, cast
 
 from pytest_rageval.baseline.entries import IGNORED_KEYS
@@ -22,10 +29,9 @@ from pytest_rageval.evalsets.records import from_records
 from pytest_rageval.evalsets.sampling import rank
 from pytest_rageval.extensions.application.application import Application
 from pytest_rageval.extensions.history.history import SCHEMA, Run, append_run, read_history
-from pytest_rageval.extensions.monitor.evidence import evidence, lower_end, mean_of, pooled
 from pytest_rageval.extensions.traces.reading import Traces, question_key, read_traces
 from pytest_rageval.extensions.traces.records import RecordedQuestion
-from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.files import write_json_lines
 from pytest_rageval.lib.shape import check_shape
 from pytest_rageval.models.prompt_rendering import read_prompts
 from pytest_rageval.reports.document import Length
@@ -34,6 +40,59 @@ from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.definition import ScoreDef
+
+Counts = Mapping[float, int]  # how often each value was observed
+YEAR: Final = 365
+BETS: Final = tuple(
+    2.0**-n for n in range(1, 7)
+)  # shares of the largest bet with which nothing can be lost entirely
+LARGEST_GROWTH: Final = 300.0  # of a day, as a logarithm: more would overflow, and is an alarm anyway
+
+
+def evidence(days: Iterable[Counts], allowed: float) -> Iterator[float]:
+    """Yield after each day the evidence that on some day the mean fell below `allowed`, in (0, 1).
+
+    A gambler gets 1/365 on each day, and bets on each question that its value is below `allowed`: a bet with the stake
+    λ multiplies the capital by `1 + λ·(allowed - value)`, which is 1 on average if the mean is `allowed`, and less if
+    it is higher. So the capital is at most T/365 on average after T days without a fall, and reaches 1/α within a year
+    with a probability of at most α (Ville's inequality), whenever one looks. Money that came later has lost nothing
+    before, so that a late fall is found as fast as an early one. The evidence is the mean over `BETS`, as different
+    falls need different stakes.
+    """
+    capital = [0.0] * len(BETS)
+    for counts in days:
+        for index, bet in enumerate(BETS):
+            stake = bet / (1 - allowed)
+            growth = sum(n * log1p(stake * (allowed - value)) for value, n in counts.items())
+            before = min(capital[index] + 1 / YEAR, exp(LARGEST_GROWTH))
+            capital[index] = before * exp(min(growth, LARGEST_GROWTH))
+        yield fmean(capital)
+
+
+def lower_end(counts: Counts, alpha: float) -> float:
+    """Return a number that the mean is below with a probability of about `alpha`: with two values, Agresti and Coull's.
+
+    To the values are added z²/2 zeros and z²/2 ones, before the normal interval of the mean is computed. So it is not
+    empty if all values are equal.
+    """
+    z = NormalDist().inv_cdf(1 - alpha)
+    n = sum(counts.values()) + z * z
+    mean, square = (
+        (sum(value**power * times for value, times in counts.items()) + z * z / 2) / n for power in (1, 2)
+    )
+    return mean - z * sqrt((square - mean * mean) / n)
+
+
+def pooled(days: Iterable[Counts]) -> Counts:
+    total: Counter[float] = Counter()
+    for counts in days:
+        total.update(counts)
+    return total
+
+
+def mean_of(counts: Counts) -> float:
+    return sum(value * n for value, n in counts.items()) / sum(counts.values())
+
 
 NAME: Final = "monitor"  # in place of the node id of a test
 ALPHA: Final = 0.05  # the probability of a false alarm in a year
@@ -57,11 +116,6 @@ class Verdict(NamedTuple):
 
 
 def monitor_command(options: argparse.Namespace) -> int:
-    """Score a day, add it to the history, and print the scores; return 1 if any of them has an alarm.
-
-    Raises:
-        InputError: a file or a score cannot be used, or there are no traces of the day.
-    """
     day: date = options.day or datetime.now(UTC).date() - timedelta(days=1)
     if options.since is not None and day < options.since:
         raise InputError(f"--since {options.since} is after the day to score, {day}.")
@@ -80,8 +134,7 @@ def monitor_command(options: argparse.Namespace) -> int:
     }
     line = _line(day, scores, verdicts)
     if len(kept) < len(runs):
-        lines = (f"{json.dumps(each, ensure_ascii=False)}\n" for each in (*(run.line for run in kept), line))
-        write_atomically(options.history, [each.encode(errors="backslashreplace") for each in lines])
+        write_json_lines(options.history, [*(run.line for run in kept), line])
     else:
         append_run(options.history, line)
     echo(
@@ -96,13 +149,11 @@ def monitor_command(options: argparse.Namespace) -> int:
     echo(format_table(("score", "mean", "n", "reference", "evidence"), rows))
     echo(f"{options.history}: {day} {'replaced' if len(kept) < len(runs) else 'added'}")
     alarms = [verdict.alarm for verdict in verdicts.values() if verdict.alarm]
-    for alarm in alarms:
-        echo(alarm)
+    echo(*alarms)
     return int(bool(alarms))
 
 
 def _definition(spec: str) -> ScoreDef:
-    """Return the definition of a score; InputError if a trace lacks what it needs, or it has no range."""
     score = resolve(ScoreRequest(spec))[1]
     problem = ""
     if score.needs:
@@ -123,7 +174,6 @@ def _takes_answer(score: ScoreDef) -> bool:
 
 
 def _days(path: Path, runs: Sequence[Run]) -> Days:
-    """Return the days of a history, which may have other runs too."""
     days: Days = {}
     for run in runs:
         if NAME in run.line["tests"]:
@@ -142,7 +192,6 @@ def _days(path: Path, runs: Sequence[Run]) -> Days:
 def _draw(
     options: argparse.Namespace, day: date, *, with_answer: bool
 ) -> tuple[Traces, list[RecordedQuestion]]:
-    """Return the questions of a day with a retrieval and, if it is needed, an answer; and a random sample of them."""
     found: Counter[date] = Counter()
 
     def is_of_day(question: RecordedQuestion) -> bool:
@@ -182,7 +231,6 @@ def _score(
     definitions: Mapping[str, ScoreDef],
     before: Days,
 ) -> dict[str, tuple[Score, DayScore]]:
-    """Return each score, and what the history keeps of it."""
     recorded = {question_key(each.question.text or "", each.question.history): each for each in drawn}
 
     def trace(question: str, history: Sequence[Mapping[str, str]] = ()) -> tuple[str, Sequence[Document]]:
@@ -202,12 +250,10 @@ def _score(
     for spec, fingerprint in fingerprints.items():
         _check_same(spec, fingerprint, before)
     records = (
-        {"id": each.id, "question": each.question.text, "history": list(each.question.history)}
+        (each.place, {"id": each.id, "question": each.question.text, "history": list(each.question.history)})
         for each in drawn
     )
-    evalset = from_records(
-        ((each.place, record) for each, record in zip(drawn, records, strict=True)), name=NAME
-    )
+    evalset = from_records(records, name=NAME)
     scores = {}
     for spec, each in components.items():
         result = session.score(each, evalset, [ScoreRequest(spec)])[ScoreRequest(spec)]
@@ -220,7 +266,6 @@ def _score(
 
 
 def _check_same(spec: str, now: Mapping[str, object], days: Days) -> None:
-    """Raise InputError if a score was measured in another way on an earlier day, such as by another judge."""
     for day, scores in days.items():
         before = scores[spec]["fingerprint"] if spec in scores else now
         changed = [

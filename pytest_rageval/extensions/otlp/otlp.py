@@ -14,7 +14,6 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from http.client import HTTPException
-from itertools import islice
 from threading import Thread
 from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -29,30 +28,17 @@ from pytest_rageval.lib.text import one_line
 from pytest_rageval.reports.build import entry_name
 from pytest_rageval.reports.document import ExampleEntry, ReportDocument, ScoreEntry, TestEntry
 
-BATCH_SIZE: Final = 500
-"""The number of events in one request."""
-
-REQUEST_TIMEOUT_S: Final = 10.0
-"""The timeout of a request in seconds. After a timeout no further events are sent."""
-
-TOTAL_TIMEOUT_S: Final = 60.0
-"""The timeout of all requests together in seconds."""
-
-RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
-"""The HTTP statuses after which OTLP allows to repeat a request."""
-
-MAX_REPLY_BYTES: Final = 1 << 16
-"""The maximum number of bytes that are read of a reply. The reply has the number of events that were rejected."""
-
+BATCH_SIZE: Final = 500  # events in one request
+REQUEST_TIMEOUT_S: Final = 10.0  # after it no further events are sent
+TOTAL_TIMEOUT_S: Final = 60.0  # of all requests together
+RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})  # after these OTLP allows to repeat
+MAX_REPLY_BYTES: Final = 1 << 16  # a reply has the number of events that were rejected
 DEFAULT_URL: Final = "http://localhost:4318"
 PATH: Final = "/v1/logs"
-PREFIX: Final = "OTEL_EXPORTER_OTLP_"
-"""The prefix of the environment variables that configure OpenTelemetry's exporters."""
+PREFIX: Final = "OTEL_EXPORTER_OTLP_"  # of the variables that configure OpenTelemetry's exporters
 SEVERITY_INFO: Final = 9
 
-QUESTION_EVENT: Final = "gen_ai.evaluation.result"
-"""The name of the event of one question in one score."""
-
+QUESTION_EVENT: Final = "gen_ai.evaluation.result"  # of one question in one score
 SCORE_EVENT: Final = "rageval.score"
 """The name of the event of one score of a test.
 
@@ -61,8 +47,6 @@ the results of its questions.
 """
 
 DIGEST_DIGITS: Final = 16
-"""The number of hex digits of a digest in an attribute."""
-
 STATUSES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
 """The value of `test.case.result.status` for each outcome of a test. The conventions define only "pass" and "fail".
 
@@ -71,7 +55,6 @@ STATUSES: Final = {"passed": "pass", "failed": "fail", "error": "fail"}
 
 
 def send_events(document: ReportDocument, address: str) -> str:
-    """Send each result as an event; return the number of events and the address of the collector as text."""
     collector = Collector.from_address(address, os.environ)
     resource = resource_attributes(document) | _parse_pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
     if name := os.environ.get("OTEL_SERVICE_NAME"):
@@ -89,12 +72,15 @@ def send_events(document: ReportDocument, address: str) -> str:
     return f"{sender.accepted} events sent to {collector.url.public}"
 
 
+Attributes = dict[str, str | float | bool]
+
+
 class Event(NamedTuple):
     name: str
-    attributes: Mapping[str, str | float | bool]
+    attributes: Attributes
 
 
-def resource_attributes(document: ReportDocument) -> dict[str, Any]:
+def resource_attributes(document: ReportDocument) -> Attributes:
     run, settings = document.get("run", {}), document["settings"]
     baseline = run.get("baseline", {})
     return _drop_missing(
@@ -119,11 +105,10 @@ def end_ns(document: ReportDocument) -> int:
 
 
 def generate_events(document: ReportDocument) -> Iterator[Event]:
-    """Yield the events of each test: one for each score, then one for each question in each score."""
     for test in document["tests"]:
         # Two thresholds on one score have two entries, and maybe only one of them has a baseline. Their questions have
         # one event, with the attributes of both entries; the first entry has precedence.
-        results: dict[tuple[str, str, str], dict[str, Any]] = {}
+        results: dict[tuple[str, str, str], Attributes] = {}
         for entry in test["scores"]:
             shared = _shared_attributes(test, entry)
             yield Event(SCORE_EVENT, _drop_missing(shared | _score_attributes(entry)))
@@ -173,7 +158,6 @@ def _score_attributes(entry: ScoreEntry) -> dict[str, Any]:
 
 
 def _example_attributes(example: ExampleEntry, change: str | None) -> dict[str, Any]:
-    """Return the attributes of the event of a question, besides the shared ones."""
     unscored, undefined = example["unscored"], example.get("undefined")
     same = "same" if example["score"] is not None and example.get("before") is not None else None
     return {
@@ -195,13 +179,11 @@ def _to_float(value: float | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _drop_missing(attributes: JsonObject) -> dict[str, Any]:
+def _drop_missing(attributes: JsonObject) -> Attributes:
     return {name: value for name, value in attributes.items() if value not in {None, ""}}
 
 
 class Collector(NamedTuple):
-    """The server that events are sent to."""
-
     url: BaseURL
     headers: Mapping[str, str]
     certificate: str | None
@@ -220,25 +202,19 @@ class Collector(NamedTuple):
                 f"{PREFIX}PROTOCOL is grpc, and events are sent over HTTP only: give the collector's HTTP address, "
                 "such as --rageval-report otlp:http://localhost:4318"
             )
-        url = (
-            _parse_url(address, "the address")
-            if address
-            else _parse_url(endpoint or DEFAULT_URL, f"{PREFIX}ENDPOINT")
-        )
-        is_configured = (
-            not address or not endpoint or url.url == _parse_url(endpoint, f"{PREFIX}ENDPOINT").url
-        )
+        named = _parse_url(address, "the address") if address else None
+        configured = _parse_url(endpoint or DEFAULT_URL, f"{PREFIX}ENDPOINT")
+        url = named or configured
         headers = {"Content-Type": "application/json", "User-Agent": "pytest-rageval"}
         if url.login is not None:
             headers["Authorization"] = f"Basic {basic_token(url.login.reveal())}"
-        if is_configured:
+        if not endpoint or url.url == configured.url:
             headers |= _parse_pairs(_variable(environ, "HEADERS"))
         if not url.url.endswith(PATH) and (address or not exact):
             url = BaseURL(f"{url.url}{PATH}", f"{url.public}{PATH}", url.login, url.query)
         return cls(url, headers, _variable(environ, "CERTIFICATE") or None)
 
     def post(self, body: bytes) -> bytes:
-        """Send a request with this body; return the first `MAX_REPLY_BYTES` of the reply."""
         url = self.url.url if self.url.query is None else f"{self.url.url}?{self.url.query.reveal()}"
         context = ssl.create_default_context(cafile=self.certificate) if self.certificate else None
         request = Request(url, body, dict(self.headers), method="POST")  # noqa: S310 - BaseURL allows http and https
@@ -255,9 +231,7 @@ class _NoRedirectHandler(HTTPRedirectHandler):
         return None
 
 
-def encode_request(
-    document: ReportDocument, resource: Mapping[str, object], events: Sequence[Event]
-) -> bytes:
+def encode_request(document: ReportDocument, resource: Attributes, events: Sequence[Event]) -> bytes:
     """Return a request with the events in OTLP's JSON, which has integers of 64 bits as texts."""
     time_ns = str(end_ns(document))
     records = [
@@ -278,7 +252,7 @@ def encode_request(
     return json.dumps({"resourceLogs": [logs]}, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _key_values(attributes: JsonObject) -> list[dict[str, Any]]:
+def _key_values(attributes: Attributes) -> list[dict[str, object]]:
     return [{"key": _whole(name), "value": _any_value(value)} for name, value in attributes.items()]
 
 
@@ -296,7 +270,6 @@ def _whole(text: str) -> str:
 
 
 def decode_rejection(reply: bytes) -> tuple[int, str]:
-    """Return the number of events that the collector rejected, and the reason, from the reply to a request."""
     # The status said that the request was accepted, whatever the reply is.
     with suppress(ValueError, TypeError, AttributeError):
         partial = json.loads(reply).get("partialSuccess", {})
@@ -305,8 +278,6 @@ def decode_rejection(reply: bytes) -> tuple[int, str]:
 
 
 class _SenderThread(Thread):
-    """Sends events in batches until a batch fails."""
-
     def __init__(
         self, collector: Collector, encode: Callable[[Sequence[Event]], bytes], events: Sequence[Event]
     ) -> None:
@@ -319,9 +290,9 @@ class _SenderThread(Thread):
         self._deadline = time.monotonic() + TOTAL_TIMEOUT_S
 
     def run(self) -> None:
-        """Send all batches. An error is stored as `problem` for the waiting thread."""
         try:
-            for batch in _batches(self.events):
+            for start in range(0, len(self.events), BATCH_SIZE):
+                batch = self.events[start : start + BATCH_SIZE]
                 reply = self._send(self._encode(batch))
                 rejected, reason = decode_rejection(reply)
                 self.accepted += len(batch) - rejected
@@ -348,12 +319,6 @@ class _SenderThread(Thread):
             backoff *= 2
 
 
-def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
-    rest = iter(events)
-    while batch := list(islice(rest, BATCH_SIZE)):
-        yield batch
-
-
 def _error_text(error: Exception) -> str:
     if isinstance(error, HTTPError):
         return f"it answered {error.code} {one_line(str(error.reason))[:80]}".rstrip()
@@ -367,7 +332,6 @@ def _error_text(error: Exception) -> str:
 
 
 def _parse_url(text: str, what: str) -> BaseURL:
-    """Parse the URL of a collector; `what` names the source of the text in an error message."""
     try:
         return BaseURL.parse(text)
     except ValueError as error:

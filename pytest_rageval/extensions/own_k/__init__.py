@@ -1,8 +1,6 @@
 """The retriever's own k: how many documents it returns when it ships, where no test asks it for @k.
 
 `--rageval k=own` measures the retriever so. In other runs a change of the number since the baseline is a warning.
-
-- `retriever`: calls a retriever without k. `number`: the number, and its change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +32,7 @@ OPTIONS: Final = (K,)
 def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
     if settings[K] != "own":
         return ()
-    from pytest_rageval.extensions.own_k.retriever import OwnKPlugin  # noqa: PLC0415 - few runs ask for the own k
+    from pytest_rageval.extensions.own_k.own_k import OwnKPlugin  # noqa: PLC0415 - few runs ask for the own k
 
     return (OwnKPlugin(),)
 
@@ -43,7 +41,7 @@ def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
     """Record the number if the baseline has it or gets it, and the retriever does not declare it."""
     if test.record.own_k is None and any(threshold.uses_baseline for threshold in thresholds):
-        from pytest_rageval.extensions.own_k.number import observe  # noqa: PLC0415 - many retrievers declare it
+        from pytest_rageval.extensions.own_k.own_k import observe  # noqa: PLC0415 - many retrievers declare it
 
         observe(test)
     return ()
@@ -51,7 +49,6 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
 
 @hookimpl
 def pytest_rageval_baseline_entry(test: "JudgedTest") -> Mapping[str, object]:
-    """Return the number; of a search without k, also its question."""
     if test.record.own_k is not None:
         return {NAME: test.record.own_k}
     observed = cast("Mapping[str, object]", test.record.added.get(NAME, {}))
@@ -60,13 +57,12 @@ def pytest_rageval_baseline_entry(test: "JudgedTest") -> Mapping[str, object]:
 
 @hookimpl
 def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
-    """Warn if the retriever returned another number of documents in the baseline."""
     if not any(result.comparison for result in test.judged):
         return {}
     before: Any = test.session.baseline.tests[test.marked.nodeid].get(NAME)
     if before in {None, test.record.own_k}:
         return {}
-    from pytest_rageval.extensions.own_k.number import change_text  # noqa: PLC0415 - few runs
+    from pytest_rageval.extensions.own_k.own_k import change_text  # noqa: PLC0415 - few runs
 
     text = change_text(test, before, is_measured=test.session.settings[K] == "own")
     return {"warnings": [text]} if text else {}

@@ -43,7 +43,6 @@ class PlanningPlugin:
         return report
 
     def _is_unplanned_setup(self, item: pytest.Item, call: pytest.CallInfo[None]) -> bool:
-        """Return True if a fixture of the user has failed after it received a placeholder."""
         if call.excinfo is None:
             return False
         error, plugin = call.excinfo.value, EvaluationPlugin.get(item.config)
@@ -54,10 +53,7 @@ class PlanningPlugin:
         return any(error is known for known in self._fixture_errors)
 
     def _early_end(self, item: pytest.Item, call: pytest.CallInfo[None]) -> str:
-        """Return where and why a planned test ended before its last statement; empty if it did not.
-
-        Empty too if a run ends there as well: no placeholder was given before, or the test skips itself without one.
-        """
+        """Return where and why a planned test ended early; "" if it did not, or ends there in a run too."""
         if call.excinfo is None:
             return ""
         error = call.excinfo.value

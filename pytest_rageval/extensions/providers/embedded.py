@@ -92,7 +92,6 @@ class Weights:
 
 
 def resolve_weights(gguf: str | None) -> Weights:
-    """Return the model file that the user names, or else the packaged one; InputError if the file does not exist."""
     file = Path(gguf).expanduser() if gguf else None
     if file is not None and not file.is_file():
         raise InputError(
@@ -131,13 +130,11 @@ class EmbeddedServer(Server):
         return (await self.addresses())[0]
 
     async def addresses(self) -> list[str]:
-        """Return the URLs of the contexts. The first call starts the process; ServerError if it does not start."""
         if self._starting is None:
             self._starting = asyncio.ensure_future(asyncio.to_thread(self._start))
         return await asyncio.shield(self._starting)
 
     def close(self) -> None:
-        """End the process by closing its standard input; kill it if it does not end in 5 seconds."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             try:
@@ -222,10 +219,7 @@ class EmbeddedClient(Client):
 
 @dataclass(frozen=True)
 class _Prompt:
-    """The text of a prompt, its part before the question, and the first letter of the question.
-
-    Without a question, part and letter are "".
-    """
+    """The text of a prompt, the part before its question, and the first letter of that; "" without one."""
 
     text: str
     examples: str
@@ -239,7 +233,6 @@ class _Prompt:
         return cls(text, text[:start], text[start]) if start > 0 else cls(text, "", "")
 
     def shares_examples(self, other: "_Prompt") -> bool:
-        """Whether both prompts have exactly the text before the question in common."""
         return bool(self.examples) and self.examples == other.examples and self.letter != other.letter
 
 
@@ -285,6 +278,5 @@ class _Context(Client):
         return result
 
     async def _evaluate(self, text: str, request: Request) -> None:
-        """Let the context evaluate a text, so that it keeps the tokens of the text."""
         alone = replace(request, messages=({"role": "user", "content": text},), parts={})
         await self.complete(alone, {"max_tokens": 1, "temperature": 0.0})

@@ -148,7 +148,6 @@ class UserClient(Client):
     async def complete(
         self, request: Request, parameters: Mapping[str, object]
     ) -> tuple[Reply, float | None]:
-        """Call the function, in a thread if it is sync; CallableError if it did not return a chat completion."""
         path = request.path if isinstance(request, ProxiedRequest) else None
         if path not in {None, CHAT}:
             raise self._unsupported_path_error(f"/v1{path}")
@@ -164,7 +163,6 @@ class UserClient(Client):
         content: bytes,  # noqa: ARG002 - the signature of `Client`
         headers: Mapping[str, str],  # noqa: ARG002 - the signature of `Client`
     ) -> Answer:
-        """Raise Unscored: there is no server to which the request could be forwarded."""
         raise self._unsupported_path_error(f"{method} /v1{proxied.path}")
 
     def _unsupported_path_error(self, path: str) -> Unscored:
@@ -177,7 +175,6 @@ class UserClient(Client):
         """Do nothing: the client belongs to the user, and stays open."""
 
     async def _call(self, request: Request, parameters: Mapping[str, object]) -> bytes | Exception:
-        """Call the function; return the completion as JSON, or the error as a value."""
         messages = request.well_formed_messages()
         # The parameters are copied, since some libraries modify their arguments.
         arguments = {"model": request.model, "messages": messages, **copy.deepcopy(dict(parameters))}
@@ -249,7 +246,7 @@ def _parameter_names(function: Callable[..., Any]) -> frozenset[str] | None:
     return frozenset(parameter.name for parameter in parameters)
 
 
-def _wrap_extra_arguments(arguments: JsonObject, names: Collection[str]) -> dict[str, Any]:
+def _wrap_extra_arguments(arguments: JsonObject, names: Collection[str]) -> dict[str, object]:
     """Move the arguments that a function does not have into `extra_body`, which the openai client sends as they are."""
     known = {name: value for name, value in arguments.items() if name in names}
     unknown = {name: value for name, value in arguments.items() if name not in names}

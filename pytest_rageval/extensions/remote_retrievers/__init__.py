@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.options.command import Command, switch, value
@@ -51,7 +51,7 @@ COMMANDS: Final = (
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     """Name what changed of a request since the baseline. It is no reason against the comparison: it may be the test."""
     changes: dict[str, None] = {}
     for result in test.judged:

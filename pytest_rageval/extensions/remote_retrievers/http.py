@@ -87,7 +87,6 @@ class HTTPRetriever(RemoteRetriever):
         self._request()  # finds a missing variable now, and not at the first question
 
     def _request(self) -> tuple[BaseURL, dict[str, str], list[str]]:
-        """Return URL and headers with their secrets, and the secrets alone."""
         url, secrets = expanded(self._url, "url")
         headers = {}
         for name, value in self._headers.items():
@@ -121,8 +120,8 @@ class HTTPRetriever(RemoteRetriever):
         connection, limiter, headers, credentials, path = await self._resource.get()
         sent = {"json": body}
         if self._method == "GET":
-            path += f"?{urlencode({key: _parameter(each) for key, each in body.items()})}"
-            sent = {}
+            texts = {key: each if isinstance(each, str) else json.dumps(each) for key, each in body.items()}
+            path, sent = f"{path}?{urlencode(texts)}", {}
         attempt = 0
         while True:
             attempt += 1
@@ -163,7 +162,3 @@ class HTTPRetriever(RemoteRetriever):
         except ValueError:
             text = credentials.redact(content.decode(errors="replace"))
             raise ValueError(f"{self._name} answered with what is no JSON: {shown(text)}") from None
-
-
-def _parameter(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

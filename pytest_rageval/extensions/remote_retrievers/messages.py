@@ -36,7 +36,6 @@ MAX_SHOWN: Final = 200  # characters of a reply in a message
 
 
 def expanded(text: str, where: str) -> tuple[str, list[str]]:
-    """Replace `${NAME}` by environment variables; return also their values. InputError if one is missing."""
     names = list(dict.fromkeys(VARIABLE.findall(text)))
     if missing := [name for name in names if not os.environ.get(name)]:
         raise InputError(
@@ -106,10 +105,7 @@ class ReplyPath:
 
 
 class LoopResource(Generic[T]):
-    """What belongs to an event loop: made when a loop first needs it, and ended when that loop is shut down.
-
-    `make` yields it once. As an async generator it is closed by `loop.shutdown_asyncgens()`, as every loop ends.
-    """
+    """What `make` yields for an event loop, when it is first needed; closed with its async generators."""
 
     def __init__(self, make: Callable[[], AsyncGenerator[T, None]]) -> None:
         self._make = make
@@ -170,7 +166,6 @@ class RemoteRetriever:
 
 
 def _signature(body: Any) -> Signature:
-    """Return the parameters that a body has placeholders for; InputError if the question has none."""
     texts = list(_texts(body))
     names = {name for text in texts for name in PLACEHOLDER.findall(text)}
     others = [match[1] for text in texts if (match := WHOLE.fullmatch(text)) and match[1] not in PLACEHOLDERS]
@@ -202,7 +197,6 @@ def _without_secrets(value: Any) -> Any:
 
 
 def fingerprint_changes(old: str, new: str) -> list[str]:
-    """Return what differs between two fingerprints of retrievers, as a text for each setting, or for the whole."""
     try:
         before, after = json.loads(old), json.loads(new)
     except ValueError:
@@ -217,7 +211,6 @@ def fingerprint_changes(old: str, new: str) -> list[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value of JSON, without the keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):

@@ -41,7 +41,6 @@ def _flag(name: str) -> str:
 
 
 def retriever_of(options: argparse.Namespace) -> HTTPRetriever | CommandRetriever:
-    """Return the retriever that the command line describes; InputError if it has an option of the other kind."""
     is_url = options.retriever.startswith(URLS)
     given: dict[str, Any] = {
         name: value

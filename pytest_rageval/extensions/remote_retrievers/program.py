@@ -111,8 +111,6 @@ def _public(before: str, word: str) -> str:
 
 
 class _Program:
-    """A running program, and the questions that it has not answered."""
-
     def __init__(self, process: Process, name: str, timeout: float, free: asyncio.Semaphore) -> None:
         self._process = process
         self._name = name
@@ -153,7 +151,6 @@ class _Program:
         return cast("asyncio.StreamWriter", self._process.stdin)
 
     async def _read(self) -> None:
-        """Read replies until the program ends, or writes what is none."""
         stdout = cast("asyncio.StreamReader", self._process.stdout)
         try:
             while line := await stdout.readline():
@@ -164,7 +161,6 @@ class _Program:
         await self._fail(ConnectionError, problem)
 
     def _receive(self, line: bytes) -> None:
-        """Pass a reply on; ValueError if the line is none."""
         try:
             reply = json.loads(line)
             number = reply["id"]
@@ -208,7 +204,6 @@ class _Program:
             self._process.kill()
 
     async def end(self) -> None:
-        """Close stdin, and wait for the end of the program."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

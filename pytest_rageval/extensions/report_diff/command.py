@@ -30,9 +30,7 @@ html_page: Final = Lazy("reports.html.page", "html_page")
 
 ALPHA: Final = 0.05  # a score with a p-value up to this is called worse or better
 
-CHANGES: Final = ("worse", "unclear", "better", "same")
-"""The possible changes of a score, the most urgent first."""
-
+CHANGES: Final = ("worse", "unclear", "better", "same")  # of a score, the most urgent first
 NO_REQUESTS: Final[dict[str, object]] = {
     "requests": 0,
     "cached": 0,
@@ -42,8 +40,7 @@ NO_REQUESTS: Final[dict[str, object]] = {
     "remarks": {},
 }
 
-BASELINE_KEYS: Final = ("before", "before_answer", "before_retrieved")
-"""Keys of an example that compare it with the baseline of its own run."""
+BASELINE_KEYS: Final = ("before", "before_answer", "before_retrieved")  # of its own run
 
 
 def diff_command(options: argparse.Namespace) -> int:
@@ -56,14 +53,11 @@ def diff_command(options: argparse.Namespace) -> int:
         echo(json.dumps({"scores": scores, "notes": notes}, indent=2))
         return 0
     for nodeid, of_test in _by_test(comparisons).items():
-        echo(to_one_line(nodeid))
-        for line in _test_lines(of_test, before, after, verbose=options.verbose):
-            echo(f"  {line}")
-        echo("")
+        lines = _test_lines(of_test, before, after, verbose=options.verbose)
+        echo(to_one_line(nodeid), *(f"  {line}" for line in lines), "")
     if not comparisons:
         echo(f"{to_one_line(before.name)} and {to_one_line(after.name)} have no score in common.")
-    for note in notes:
-        echo(f"note: {note}")
+    echo(*(f"note: {note}" for note in notes))
     return 0
 
 
@@ -95,7 +89,6 @@ def _read_reports(options: argparse.Namespace) -> tuple[Report, Report]:
 def _test_lines(
     comparisons: Sequence[ScoreComparison], before: Report, after: Report, *, verbose: bool
 ) -> Iterator[str]:
-    """Yield the table of a test's scores and the ids of its changed questions; if verbose, the questions too."""
     counts = ("n", "gained", "lost", "same")
     columns = to_one_line(before.column), to_one_line(after.column)
     head = ("score", *columns, "difference", "95% interval", "p-value", *counts)
@@ -200,11 +193,7 @@ def _write_page(
 
 
 def _change(comparison: ScoreComparison) -> str:
-    """Return the change of a score, one of `CHANGES`.
-
-    It is "worse" or "better" only if the difference is significant. It is "unclear" if the difference is not
-    significant, or if no question is scored in both reports, as after an error.
-    """
+    """Return one of `CHANGES`; "unclear" if the difference is not significant, or no question has two scores."""
     difference, _, p_value = comparison.test_result
     if difference is None or p_value is None:
         return "unclear"
@@ -286,7 +275,6 @@ def _score_entry(comparison: ScoreComparison, before: Report, after: Report) -> 
 
 
 def _reason(comparison: ScoreComparison, before: Report, after: Report) -> str:
-    """Describe the result of the test, and the questions that are not compared."""
     difference, interval, p_value = comparison.test_result
     parts = [
         f"not computed in {report.name}: {error}"
@@ -311,7 +299,6 @@ def _reason(comparison: ScoreComparison, before: Report, after: Report) -> str:
 
 
 def _examples(comparison: ScoreComparison) -> Iterator[dict[str, object]]:
-    """Yield the entry of each question in the second report, with its score, answer and passages in the first."""
     for example in comparison.after.entry["examples"]:
         identifier = str(example["id"])
         now = comparison.after.questions[identifier]
@@ -333,8 +320,8 @@ def _examples(comparison: ScoreComparison) -> Iterator[dict[str, object]]:
         }
 
 
-def _removed_examples(comparison: ScoreComparison, after: Report) -> Iterator[dict[str, Any]]:
+def _removed_examples(comparison: ScoreComparison, after: Report) -> Iterator[dict[str, object]]:
     for identifier in comparison.only_before:
         value = comparison.before.values[identifier]
-        entry = {"id": identifier, "score": None, "unscored": f"not in {after.name}"}
+        entry: dict[str, object] = {"id": identifier, "score": None, "unscored": f"not in {after.name}"}
         yield entry if value is None else {**entry, "before": value}

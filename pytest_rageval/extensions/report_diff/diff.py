@@ -22,10 +22,8 @@ SIMILARITY_TOLERANCE: Final = 1e-6
 """Smaller differences of scores from embeddings are ignored: the scores vary that much between machines."""
 MAX_IDS: Final = 5  # number of question ids in a line
 
-QUESTION_KEYS: Final = ("question", "history", "filters", "gold", "steps")
-"""Keys of a report that describe a question for all scores."""
-OUTCOME_KEYS: Final = ("answer", "expected", "remark", "lost_by", "case")
-"""Keys of a report that describe the outcome of a question in one score."""
+QUESTION_KEYS: Final = ("question", "history", "filters", "gold", "steps")  # of all scores
+OUTCOME_KEYS: Final = ("answer", "expected", "remark", "lost_by", "case")  # of a question in one score
 
 
 class ScoreKey(NamedTuple):
@@ -53,8 +51,6 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ReportedScore:
-    """One score in one report."""
-
     mean: float | None
     values: Mapping[str, float | None]  # by question; None if it is unscored
     questions: Mapping[str, Mapping[str, object]]  # what is known of each, with keys of `QuestionEntry`
@@ -77,8 +73,6 @@ class PairedTest(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """A score that both reports have."""
-
     key: ScoreKey
     before: ReportedScore
     after: ReportedScore
@@ -117,7 +111,6 @@ class ScoreComparison:
 
     @property
     def errors(self) -> list[str | None]:
-        """The error of the score in the first and in the second report; None if the score was computed."""
         return [
             " ".join(str(score.entry.get("reason")).split())
             if score.entry.get("verdict") == "error"
@@ -159,7 +152,6 @@ class ScoreComparison:
         return PairedTest(fsum(values) / len(values), (rise.low, -drop.low), p_value)
 
     def question(self, identifier: str) -> QuestionEntry:
-        """Return a question as it is in the second report, with its score, passages and answer before."""
         then, now = self.before.questions.get(identifier, {}), self.after.questions.get(identifier, {})
         before = {name: then[name] for name in ("retrieved", "answer") if name in then}
         entry = {
@@ -173,7 +165,6 @@ class ScoreComparison:
 
 
 def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison], list[str]]:
-    """Compare the scores that both reports have, in the order of the first report."""
     first, second = _reported_scores(before), _reported_scores(after)
     shared = [key for key in first if key in second]
     comparisons = [
@@ -236,7 +227,7 @@ def _reported_score(test: TestEntry, entry: ScoreEntry) -> tuple[ScoreKey, Repor
     return ScoreKey(test["nodeid"], entry["spec"], where, settings), score
 
 
-def _question_data(test: TestEntry, entry: ScoreEntry) -> dict[str, dict[str, Any]]:
+def _question_data(test: TestEntry, entry: ScoreEntry) -> dict[str, dict[str, object]]:
     questions = {question["id"]: question for question in test.get("questions", ())}
     result = {}
     for example in entry["examples"]:

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.options.command import EVALSET, FORCE, Command, value, value_parser
+from pytest_rageval.options.command import EVALSET, FORCE, REPLY_OPTIONS, Command, value, value_parser
 
 SCORES: Final = {"extensions.robustness.scores": ("robust",)}
 FIELDS: Final = {
@@ -34,8 +34,7 @@ COMMANDS: Final = (
                    _parse_rewriting, action="append", dest="rewriting", required=True),
              value("--out", "OUT", "file to write: the whole eval set, in the native format", required=True),
              FORCE,
-             "model", "base_url", "parameters", "max_tokens", "concurrency", "timeout", "flex", "cache", "cache_dir",
-             "refresh", "replay", "cassette", "max_calls", "max_cost", "prices"),
+             "model", "base_url", "parameters", "max_tokens", "concurrency", "timeout", "flex", *REPLY_OPTIONS),
             "Exit status: 0; 1 if a question was not written; 2 if a file cannot be used or a request failed.",
             group=EVALSET),
 )

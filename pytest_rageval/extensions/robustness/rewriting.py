@@ -32,11 +32,6 @@ Question:
 
 
 def variants_command(options: argparse.Namespace) -> int:
-    """Write the eval set with variants of its questions; return 1 if a variant is missing.
-
-    Raises:
-        InputError: a file cannot be used, or exists already.
-    """
     if options.out.resolve() == options.file.resolve() or (options.out.exists() and not options.force):
         raise InputError(
             f"{options.out} exists already, nothing was written.\nName another file, or add --force."
@@ -65,8 +60,7 @@ def variants_command(options: argparse.Namespace) -> int:
         )
     else:
         echo(f"No variants were written: {options.out} was not written.")
-    for line in reason_lines(failures):
-        echo(line)
+    echo(*reason_lines(failures))
     echo_request_count(session)
     return int(bool(failures))
 

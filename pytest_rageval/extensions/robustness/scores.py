@@ -122,12 +122,10 @@ PERTURBATIONS: Final[Mapping[str, Callable[[str, Random], str]]] = {
 
 
 def perturbed(name: str, question: str, seed: int) -> str:
-    """Return a question after a perturbation, which may leave it unchanged."""
     return PERTURBATIONS[name](question, Random(f"{seed} {name} {question}"))  # noqa: S311 - no secret
 
 
 def perturbations_of(example: Example, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the perturbed questions of an example, each after the name of its perturbation; unchanged ones not."""
     for name in _names(example.added.get(PERTURB, ())):
         changed = (
             example.added.get(VARIANTS, ())
@@ -142,7 +140,6 @@ def _names(value: str | Iterable[str]) -> list[str]:
 
 
 def check_perturb(value: object, check: Check, *keys: str | int) -> None:
-    """Refuse what is no list of perturbations."""
     known = (*PERTURBATIONS, VARIANTS)
     for name in _names(value if isinstance(value, str) else check.texts(value, *keys, least=1)):
         if name not in known:
@@ -153,7 +150,6 @@ def check_perturb(value: object, check: Check, *keys: str | int) -> None:
 
 
 def check_variants(value: object, check: Check, *keys: str | int) -> None:
-    """Refuse what is no list of texts."""
     check.texts(value, *keys, least=1)
 
 
@@ -212,7 +208,6 @@ async def _overlaps(
 def _combined(
     plain: Outcome, changed: Sequence[tuple[str, Outcome]], combine: Callable[[Iterable[float]], float]
 ) -> Outcome:
-    """Return the outcome of an example from those of its question as it is, and of its changed questions."""
     lacking = next(
         (each for each in (plain, *(outcome for _, outcome in changed)) if each.value is None), None
     )

@@ -100,7 +100,6 @@ def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
 
 @hookimpl
 def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
-    """Refuse a call whose result needs all questions, if this run has only a part of them."""
     settings = test.session.settings
     if settings.shard_count > 1:
         from pytest_rageval.core.errors import InputError  # noqa: PLC0415 - few runs are shards
@@ -114,7 +113,6 @@ def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
 
 @hookimpl
 def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
-    """Record the scores of the thresholds, and give no verdicts."""
     if not test.session.settings.shard:
         return None
     if not thresholds and not test.marked.markers("rageval_calibration"):
@@ -141,7 +139,6 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
 
 @hookimpl
 def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, object]:
-    """Add the key `shard` to the report, with what `rageval merge` needs to know about this run."""
     settings = run.settings
     if not settings.shard:
         return {}

@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pytest_rageval.baseline.entries import AnchorPin
 from pytest_rageval.baseline.update import update_baseline
@@ -31,7 +31,7 @@ from pytest_rageval.reports.gated_tests import (
     remark_lines,
 )
 from pytest_rageval.reports.reading import read_report
-from pytest_rageval.reports.suite import suite_entry, suite_lines
+from pytest_rageval.reports.suite import SuiteContribution, suite_entry, suite_lines
 from pytest_rageval.reports.systems import (
     agreement_by_system_lines,
     matrix_entries,
@@ -49,7 +49,6 @@ FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail
 
 
 def merge_command(options: argparse.Namespace) -> int:
-    """Join the reports, print the table of scores, and write the requested files; return 1 if a test failed."""
     _check_options(options)
     shards = [
         Shard(str(path), read_report(path, remedy="Give the JSON reports of shards."))
@@ -69,22 +68,18 @@ def merge_command(options: argparse.Namespace) -> int:
         problem = str(error)
     suite = None if settings.update_baseline else suite_entry(_contributions(results), seed=settings.seed)
     document = _document(run, results, settings, gate, suite)
-    for line in _summary_lines(document):
-        echo(line)
+    echo(*_summary_lines(document))
     failed = any(result.entry["outcome"] in FAILING_OUTCOMES for result in results)
     gate_fails = failing_gates(gate) or any(suite_lines(suite)) or (problem and settings.require_baseline)
     status = int(bool(run.stopped or failed or gate_fails))
     gate_lines = *missing_lines(gate), *change_lines(gate), *remark_lines(gate), *suite_lines(suite)
-    for line in (*filter(None, [problem]), *gate_lines):
-        echo_err(line)
+    echo_err(*filter(None, [problem]), *gate_lines)
     history = {"history": options.history} if options.history else {}
     finished = FinishedRun(settings.replace(**history), Path.cwd(), lambda: document)
     for keys in run.registry.hook.pytest_rageval_run_finished(run=finished):
         document |= keys
-    for line in finished.warnings:
-        echo_err(line)
-    for line in (*finished.notes, *finished.remarks):
-        echo(line)
+    echo_err(*finished.warnings)
+    echo(*finished.notes, *finished.remarks)
     for path in options.report:
         echo(f"report: {deliver(run.registry.writers[path.suffix], document, path)}")
     _update_files(run, results, settings, options)
@@ -92,7 +87,6 @@ def merge_command(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """Check options before a file is read or written; InputError for an option that cannot be used."""
     for path in options.report:
         if path.suffix not in KINDS:
             kinds = ", ".join(kind for kind in KINDS if kind.startswith("."))
@@ -129,7 +123,6 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def _settings(run: MergedRun, options: argparse.Namespace) -> Settings:
-    """Return the settings of the shards on which verdicts depend, with the files that the command line names."""
     first = run.first.entry
     values = {
         name: first["settings"][name] for name in ShardSettings.__annotations__ if name in first["settings"]
@@ -203,7 +196,6 @@ def _summary_lines(document: JsonObject) -> Iterator[str]:
 def _gate_entry(
     run: MergedRun, results: Sequence[MergedTestResult], settings: Settings
 ) -> Mapping[str, object]:
-    """Return the key `gate` of the report: the gated tests that were compared in no shard; empty without a baseline."""
     if settings.update_baseline or run.stopped:
         return {}
     entries = [result.entry for result in results]
@@ -218,7 +210,7 @@ def _gate_entry(
     return check_gate(settings, ran, run.registry.hook)
 
 
-def _contributions(results: Sequence[MergedTestResult]) -> dict[str, Any]:
+def _contributions(results: Sequence[MergedTestResult]) -> dict[str, SuiteContribution]:
     """Return what each test contributes to the gate of the suite; nothing if it is skipped, or expected to fail."""
     return {
         result.entry["nodeid"]: result.results["suite"]
@@ -244,33 +236,25 @@ def _update_files(
     ]
     partial = ", ".join([*incomplete, *run.left_out, *(["it was interrupted"] if run.stopped else [])])
     if settings.update_baseline:
-        entries = {
-            result.entry["nodeid"]: result.results["baseline"]
-            for result in results
-            if "baseline" in result.results
+        updated = {
+            result.entry["nodeid"]: result.results for result in results if "baseline" in result.results
         }
-        if not entries:
+        if not updated:
             echo("baseline: nothing to write, no test that ran has a threshold with max_drop")
         else:
             commit = run.first.document.get("run", {}).get("commit")
             pin = AnchorPin.today(commit) if settings.pin_baseline else None
             update = update_baseline(
                 settings.baseline,
-                entries,
+                {nodeid: each["baseline"] for nodeid, each in updated.items()},
                 unfinished={
                     result.entry["nodeid"] for result in results if result.entry["outcome"] != "passed"
                 },
-                failed={
-                    result.entry["nodeid"]: result.results["out_of_bounds"]
-                    for result in results
-                    if "baseline" in result.results
-                },
+                failed={nodeid: each["out_of_bounds"] for nodeid, each in updated.items()},
                 partial=partial,
                 pin=pin,
             )
-            echo(update.note)
-            for line in update.changes:
-                echo(f"  {line}")
+            echo(update.note, *(f"  {line}" for line in update.changes))
     if options.cassette is not None:
         lines = {key: line for shard in run.shards for key, line in shard.entry["recorded"].items()}
         sampled = "--rageval-sample" if settings.sample < 1 else ""

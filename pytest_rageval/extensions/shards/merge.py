@@ -48,8 +48,6 @@ TestPart = tuple[Shard, ShardTest]  # a shard, and one test in it
 
 @dataclass
 class MergedTest:
-    """A test, joined from the reports of all shards that ran it."""
-
     nodeid: str  # node id of the test
     entry: Mapping[str, object]  # the test's entry in the report of the first shard that has its record
     outcome: Mapping[str, str]  # the worst outcome among the shards, with its message
@@ -87,8 +85,8 @@ class MergedRun:
                 if not {*self.not_run}.isdisjoint(shard.entry["collected"])
             )
             raise InputError(
-                f"{counted(len(self.not_run), 'test')} ran in no shard: {_named(self.not_run)}; collected in {names}.\n"
-                "A report is missing; or they were left out on purpose: then add --partial."
+                f"{counted(len(self.not_run), 'test')} ran in no shard: {join_first(self.not_run, NAMED)}; collected "
+                f"in {names}.\nA report is missing; or they were left out on purpose: then add --partial."
             )
 
     @property
@@ -98,7 +96,6 @@ class MergedRun:
 
     @cached_property
     def sharing_alpha(self) -> frozenset[str]:
-        """The node ids of the tests that share one error rate."""
         entries = chain.from_iterable(shard.tests.items() for shard in self.shards)
         parts = ((nodeid, test["shard"]["value"]) for nodeid, test in entries if "shard" in test)
         return frozenset(nodeid for nodeid, part in parts if part.get("shares_alpha"))
@@ -141,10 +138,7 @@ class MergedRun:
                     _refuse_difference(f"the {name}", self.first, read(self.first), shard, read(shard))
 
     def _check_no_duplicates(self) -> None:
-        """Raise InputError if two reports have the same test in the same shard.
-
-        This check comes first: a duplicate explains why another report is missing.
-        """
+        """Raise InputError for a report given twice. It comes first: it explains why another is missing."""
         shard_of_test: dict[tuple[int, int], dict[str, Shard]] = defaultdict(dict)
         for shard in self.shards:
             # Jobs that run different tests may have reports of the same shard.
@@ -153,7 +147,7 @@ class MergedRun:
             if again := sorted(tests.keys() & before.keys()):
                 raise InputError(
                     f"Shard {shard.index}/{shard.count} is given twice, as {before[again[0]].path} and {shard.path}: "
-                    f"the questions of {_named(again)} would count twice.\nGive each shard's report once."
+                    f"the questions of {join_first(again, NAMED)} would count twice.\nGive each shard's report once."
                 )
             before |= tests
 
@@ -196,7 +190,6 @@ class MergedRun:
             ) from None
 
     def _missing_shards(self, nodeid: str, shards: Sequence[Shard]) -> str:
-        """Return an error that names the shards without outcomes of a test; empty if all have them."""
         counts = {shard.count for shard in shards}
         if len(counts) > 1:
             names = ", ".join(shard.name for shard in shards)
@@ -209,7 +202,6 @@ class MergedRun:
         return f"shard {', '.join(missing)} has no scores of this test" if missing else ""
 
     def _read(self, joined: MergedTest, parts: Sequence[tuple[Shard, JsonObject]]) -> MergedTest:
-        """Complete a test from its parts in all shards; return it."""
         _check_equal(joined.nodeid, parts)
         # If the test failed in a shard, that shard does not know whether its xfail mark is strict.
         expected = [part["xfail"] for _, part in parts if "xfail" in part]
@@ -281,15 +273,12 @@ class MergedRun:
 
 
 class MergedTestResult(NamedTuple):
-    """The results of a test in a merge."""
-
     entry: dict[str, Any]  # the test's entry for the report
     # All results of `TestRun.results`, with the new baseline in an update; empty if the test was not evaluated.
     results: JsonObject
 
 
 def _apply_xfail(outcome: Mapping[str, str], expected: JsonObject) -> Mapping[str, str]:
-    """Return the outcome of a test, changed as pytest changes it if the test is expected to fail."""
     if expected and outcome["outcome"] in {"failed", "error"}:
         return {"outcome": "xfailed", "message": expected["reason"]}
     if expected and outcome["outcome"] == "passed" and expected["strict"]:
@@ -349,7 +338,6 @@ def _check_equal(nodeid: str, parts: Sequence[tuple[Shard, JsonObject]]) -> None
 
 
 def _join_records(nodeid: str, parts: Sequence[TestPart]) -> TestRecord:
-    """Return the record of a test, joined from those of its parts; ValueError if they differ in their scores."""
     first_shard, first = parts[0]
     places = list(chain.from_iterable(part.places for _, part in parts))
     name, size = first.evalset["name"], first.evalset["size"]
@@ -407,7 +395,6 @@ def _check_values(
     scale: tuple[float, float] | None,
     outcomes: Iterator[Outcome],
 ) -> None:
-    """Raise ValueError for a value that is not on the scale of its score, or for an unknown question."""
     low, high = scale or (-inf, inf)
     for outcome in outcomes:
         name, value = outcome.example.id, outcome.value
@@ -424,16 +411,11 @@ def _sort_by_place(places: Sequence[int], values: Iterable[T]) -> Iterator[T]:
 
 
 def _prefix_message(shard: Shard, text: str) -> str:
-    """Return a message with the shard that it is from; unchanged if the run is not split."""
     return text if shard.count == 1 else f"shard {shard.index}/{shard.count}: {text}"
 
 
 def _select_reported(results: Mapping[str, object]) -> dict[str, object]:
     return {name: results[name] for name in REPORTED_KEYS if name in results}
-
-
-def _named(nodeids: Sequence[str]) -> str:
-    return join_first(nodeids, NAMED)
 
 
 def _refuse_difference(name: str, one: Shard, value: Any, other: Shard, other_value: Any) -> NoReturn:

@@ -66,7 +66,6 @@ class _Writer:
         self._known: dict[int, tuple[object, int]] = {}
 
     def place(self, kind: type, value: object) -> int:
-        """Return the number of an object in its table, to which it is written unless it is there."""
         if known := self._known.get(id(value)):
             return known[1]
         plain = _fields_form(kind).write(self, value)

@@ -135,8 +135,6 @@ class ShardDocument(TypedDict):
 
 @dataclass(frozen=True)
 class Shard:
-    """The report of a shard."""
-
     path: str  # path of the report's file, for messages
     document: JsonObject  # the JSON report (`ShardDocument`)
 
@@ -170,7 +168,6 @@ class Shard:
 
     @property
     def index(self) -> int:
-        """The number of the shard, from 1 to `count`."""
         return cast("int", self.entry["index"])
 
     @property
@@ -179,7 +176,6 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """The name of the shard in messages, such as "shard 2/8 (b.json)"."""
         return f"shard {self.index}/{self.count} ({self.path})"
 
     @cached_property
@@ -209,8 +205,6 @@ class JudgeVerdict(NamedTuple):
 
 @dataclass
 class ShardTest:
-    """A test in a shard."""
-
     file: str  # path of the test's file, from the root directory
     evalset: EvalSetEntry  # the entry of the eval set that all shards together have
     places: list[Count]  # the index in that set of each of the record's examples
@@ -241,7 +235,6 @@ def shard_entry(run: FinishedRun) -> dict[str, object]:
 
 
 def record_thresholds(test: TestRun, thresholds: Sequence[Threshold]) -> list[str]:
-    """Record the scores of thresholds and what extensions need, without verdicts; return the errors."""
     problems, record = test.before(), test.record
     record.thresholds = [*thresholds]
     if thresholds:
@@ -286,7 +279,6 @@ def _unjudged_entry(test: TestRun, threshold: Threshold) -> dict[str, object]:
 
 
 def stored_test(test: TestRun) -> Plain:
-    """Return the key `shard` of the test's entry in the report: a `ShardTest` as plain data."""
     # A test with only the marker `rageval_calibration` needs no eval set.
     whole = test.whole_evalset if test.marked.markers(EVALSET) else EvalSet("", ())
     sampled = select_subset(whole, sample=test.session.settings.sample)

@@ -1,7 +1,4 @@
-"""What changed in the retrieved passages since the baseline, where no score of the test shows it: a warning.
-
-- `changes`: finds it, from the rankings and from a sample of the texts, which the baseline has.
-"""
+"""What changed in the retrieved passages since the baseline, where no score of the test shows it: a warning."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final

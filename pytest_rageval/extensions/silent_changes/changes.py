@@ -18,12 +18,8 @@ from pytest_rageval.lib.digests import text_digest
 from pytest_rageval.reports.causes import first_gold
 from pytest_rageval.run.base import TestRecord
 
-NOTABLE: Final = 0.2
-"""The share of the passages, or of the questions, from which on a change is said."""
-
-MIN_GONE: Final = 5
-"""The number of passages from which on it is said that they are gone."""
-
+NOTABLE: Final = 0.2  # share of the passages, or questions, from which on a change is said
+MIN_GONE: Final = 5  # passages from which on it is said that they are gone
 MAX_QUESTIONS: Final = 2000  # that are looked at: no more are needed to see such a share
 SAMPLE: Final = 100  # passages in the baseline
 DIGITS: Final = 8  # of a digest
@@ -59,7 +55,6 @@ def sample(texts: Texts) -> list[list[object]]:
 
 
 def change_of_texts(before: Sequence[tuple[str, str, int]], now: Texts) -> str:
-    """Return that the texts of the sampled passages changed; empty if those of few did."""
     try:
         same = [(name, old, int(length), *now[name]) for name, old, length in before if name in now]
     except (TypeError, ValueError):
@@ -155,7 +150,6 @@ def _gone(searches: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
 
 
 def _change_of_order(unseen: Sequence[ExamplePair], n: int, k: int) -> Iterator[str]:
-    """Yield that the first gold passage fell, in questions whose scores are those of the baseline."""
     ranks = [rank for pair in unseen if (rank := first_gold(pair.outcome, pair)) is not None]
     moved = [(rank.then, rank.now) for rank in ranks if rank.then is not None and rank.now is not None]
     fell = [(then, now) for then, now in moved if now > then]

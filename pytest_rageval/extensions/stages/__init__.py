@@ -44,7 +44,6 @@ def pytest_rageval_register(registry: "Registry") -> None:
 def pytest_rageval_before_judge(
     test: "JudgedTest", threshold_input: "ThresholdInput"
 ) -> "ThresholdInput | None":
-    """Say of each lost question which stage lost its gold passages."""
     outcomes = threshold_input.score.outcomes
     if all(
         outcome.evidence.ranking is None or outcome.evidence.ranking.stages is None for outcome in outcomes

@@ -28,8 +28,6 @@ FIELDS: Final = ("retrievers", "base_retriever", "_retrievers", "_retriever", *L
 
 SYNC: Final = ("invoke", "compress_documents", "transform_documents", "retrieve", "postprocess_nodes")
 METHODS: Final = frozenset((*SYNC, *(f"a{name}" for name in SYNC)))
-"""The methods of parts that return documents."""
-
 DOCUMENTS: Final = "documents"
 
 _is_pipeline: Final = MethodTest(("run", "inputs", "outputs"), "haystack")
@@ -48,7 +46,6 @@ def has_stages(retriever: Any) -> bool:
 
 
 def adapt(retriever: Any) -> Search:
-    """Return the search of the built-in adapter, with results that have stages."""
     search = search_of(retriever, ADAPTERS, FIXTURE)
 
     def recorded() -> tuple[Found, Callable[..., Any]]:
@@ -147,7 +144,6 @@ class _Part:
 
 
 def _searching(pipeline: Any) -> set[str]:
-    """Return the names of the components of a pipeline that return documents."""
     outputs = pipeline.outputs(include_components_with_connected_outputs=True)
     return {name for name, sockets in outputs.items() if DOCUMENTS in sockets}
 

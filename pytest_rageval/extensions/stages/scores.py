@@ -27,8 +27,7 @@ from pytest_rageval.scores.ranking import match_ranking
 
 CORPUS: Final = "rageval_corpus"
 
-IsIndexed = Callable[[str], bool]
-"""Tells whether a passage with an id is in the index."""
+IsIndexed = Callable[[str], bool]  # tells whether a passage with an id is in the index
 
 
 def explained(test: JudgedTest, threshold_input: ThresholdInput) -> ThresholdInput | None:
@@ -53,11 +52,7 @@ def _explained(outcome: Outcome, share: float, is_indexed: IsIndexed | None) -> 
 
 
 def _index_of(test: JudgedTest) -> IsIndexed | None:
-    """Return what the fixture `rageval_corpus` says of ids; None without it, and in a merge.
-
-    Raises:
-        InputError: it is neither a collection of ids nor a sync function.
-    """
+    """Return what the fixture `rageval_corpus` says of ids; None without it, and in a merge."""
     corpus = test.components.added.get(CORPUS) if isinstance(test, TestRun) else None
     if corpus is None:
         return None
@@ -159,7 +154,6 @@ async def evaluate_recall(
 
 
 def recall_rows(tests: Sequence[JsonObject]) -> list[tuple[str, ...]]:
-    """Return the recall of each stage, below the heads of the columns; empty without `stages.recall`."""
     rows = [
         (test["nodeid"], sliced_name(entry), stage, f"{recall:.3f}")
         for test in tests

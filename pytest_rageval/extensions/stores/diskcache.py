@@ -120,7 +120,6 @@ class _ReplyTable:
             self._cache.close()
 
     def _open(self) -> Any:
-        """Return the `Cache` or `FanoutCache` in the folder; create a `Cache` if there is none."""
         disk = _text_disk(self._diskcache.Disk)
         shards = [
             file.parent for file in self._folder.glob(f"*/{DATABASE}") if SHARD.fullmatch(file.parent.name)
@@ -144,10 +143,7 @@ class _ReplyTable:
         return cache
 
     def _create(self, disk: Any) -> None:
-        """Create a cache that evicts nothing, if there is none.
-
-        It is created in a temporary folder and linked into place: other processes may create one at the same time.
-        """
+        """Create a cache that evicts nothing; linked into place, as other processes may create one now."""
         make_cache_folder(self._folder)
         if (self._folder / DATABASE).is_file():
             return

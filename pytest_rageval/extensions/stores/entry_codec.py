@@ -31,7 +31,6 @@ def encode_entry(entry: Entry, run: str) -> bytes:
 
 
 def decode_entry(key: str, text: object) -> StoredEntry:
-    """Return the entry in a text that is stored under a key; ValueError names the fault if it is damaged."""
     if not isinstance(text, bytes):
         message = f"it is {type(text).__name__}, expected text"
         raise ValueError(message)  # noqa: TRY004 - the store is at fault, not an argument's type
@@ -60,10 +59,7 @@ def decode_or_damaged(key: str, text: object) -> Entry | Damaged:
 def usable_replies(
     texts: Mapping[str, object], damaged: set[str], run: str, *, only_run: bool
 ) -> dict[str, Reply]:
-    """Return the replies in these texts that count in a run (see `ReplyStore`), by key.
-
-    The keys of damaged entries are added to `damaged`.
-    """
+    """Return the replies that count in a run (see `ReplyStore`); keys of damaged ones go to `damaged`."""
     replies = {}
     for key, text in texts.items():
         try:

@@ -37,8 +37,6 @@ SPENDING_KEPT_S: Final = 7 * 86400  # how long the spending of a run is stored
 CHANGE_KEPT_S: Final = 600  # how long a change of spending is remembered, in case it is sent twice
 CLAIM_TTL_MS: Final = int(CLAIM_TTL_S * 1000)
 ACL_RIGHTS: Final = "~rageval:* +@read +@write +@connection +@scripting +time +info"
-"""The rights that a user of the server needs, in the syntax of its ACL."""
-
 URL_PARAMETERS: Final = {"client_name", "db", "health_check_interval", "password", "username"}
 """The parameters of a URL that are passed to the client, besides those that begin with `ssl_`."""
 
@@ -272,12 +270,11 @@ class RedisStore:
             if self._run_script(KEEP, keys, arguments):
                 return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
-    def release(self, keys: Sequence[str]) -> None:
+    def release(self, keys: Sequence[str], *, patience_s: float = PATIENCE_S) -> None:
         if keys:
             self._forget(keys)
-            self._run_script(
-                RELEASE, [*map(self._claim_name, keys), self._owners_name], [self._owner, self._has_no_claims]
-            )
+            names = [*map(self._claim_name, keys), self._owners_name]
+            self._run_script(RELEASE, names, [self._owner, self._has_no_claims], patience_s=patience_s)
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
@@ -313,10 +310,8 @@ class RedisStore:
             self._renewal_thread.join(timeout=CLAIM_TTL_S)
         # If this fails, the claims expire.
         with suppress(StoreError):
-            if not self._unreachable and (own := list(self._own_keys)):
-                self._forget(own)
-                keys = [*map(self._claim_name, own), self._owners_name]
-                self._run_script(RELEASE, keys, [self._owner, self._has_no_claims], patience_s=0.0)
+            if not self._unreachable:
+                self.release(list(self._own_keys), patience_s=0.0)
         with suppress(*self._connection_errors):
             self._client.close()
 
@@ -391,7 +386,6 @@ class RedisStore:
         return is_said or isinstance(error, away)
 
     def _check_url(self, address: str) -> None:
-        """Raise StoreError if the URL has a part that the client would ignore or misread."""
         parts = urlsplit(address)
         if not re.fullmatch(r"/?\d*", parts.path):
             self._refuse_url(

@@ -68,7 +68,6 @@ COLUMN_PREFIXES: Final = {
 
 
 def read_export(path: Path) -> Iterator[TraceRecord]:
-    """Yield the spans, items and feedback in a file."""
     if not path.exists():
         raise missing_file_error("file of traces", path)
     if path.is_dir():
@@ -119,7 +118,6 @@ def _row_to_record(row: Mapping[str, str]) -> dict[str, object]:
 
 
 def _read_record(record: Any, place: str) -> Iterator[TraceRecord]:
-    """Yield the spans, items and feedback of one record, with the reader that recognises its keys."""
     if not isinstance(record, Mapping):
         raise InputError(f"{place}: a record is an object, found {record!r:.40}.\n{ALLOWED_KINDS}")
     if is_test_case(record):
@@ -135,7 +133,6 @@ def _read_record(record: Any, place: str) -> Iterator[TraceRecord]:
 
 
 def _read_item(record: JsonObject, place: str) -> Iterator[TraceRecord]:
-    """Yield the item of a data set; its expected output becomes the reference answer."""
     question = extract_question(first_field(record, "question", "inputs", "input"))
     if "question" in record and isinstance(record.get("history"), list):
         question = ExtractedQuestion(
@@ -161,7 +158,6 @@ def _read_item(record: JsonObject, place: str) -> Iterator[TraceRecord]:
 
 
 def _read_golden(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
-    """Yield the item of a golden of DeepEval, with the passages of its context as gold passages."""
     fields = read_golden(record, Check(place))
     yield RecordedQuestion(
         place=place,
@@ -187,13 +183,11 @@ def _extra(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _read_feedback(record: Mapping[str, object], _: str) -> Iterator[TraceRecord]:
-    """Yield the feedback of a record that is a Langfuse score or a Phoenix annotation."""
     about = first_field(record, "observationId", "observation_id", "span_id", "traceId", "trace_id")
     yield from extract_feedback(str(about), [record])
 
 
 WRAPPER_KEYS: Final = ("data", "spans", "runs", "items", "examples", "traces", "observations")
-"""Keys under which a tool's REST API returns a list of records."""
 
 
 def _wrapped_records(record: Mapping[str, object]) -> Any:
@@ -207,7 +201,6 @@ def _read_wrapped(record: Mapping[str, object], place: str) -> Iterator[TraceRec
 
 
 def read_trace(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
-    """Yield the span of a trace of Langfuse, the spans of its observations, and its scores as feedback."""
     trace = str(record.get("id") or "")
     yield _span(record, place, trace=trace, id=trace or place, parent="", kind="", failed=False)
     for number, observation in enumerate(extract_objects(decode_json(record.get("observations"))), 1):
@@ -233,15 +226,11 @@ def read_observation(record: Mapping[str, object], place: str) -> Iterator[Trace
 
 
 def read_download(record: JsonObject, place: str) -> Iterator[TraceRecord]:
-    """Yield the spans and feedback of a trace as Langfuse's page of a trace downloads it.
-
-    This form has the keys `trace` and `observations` side by side.
-    """
+    """Yield the records of a trace as Langfuse's page downloads it: `trace` and `observations` side by side."""
     return read_trace({**record["trace"], "observations": record["observations"]}, place)
 
 
 def read_run(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
-    """Yield the span of a run of LangSmith, the spans of its child runs, and the feedback on all of them."""
     identifier = str(first_field(record, "id", "run_id") or place)
     trace = str(record.get("trace_id") or identifier)
     yield _span(
@@ -268,7 +257,6 @@ def read_run(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
 
 
 def _span(record: Mapping[str, object], place: str, *, kind: object, **fields: Any) -> Span:
-    """Return the span of a record, whose times, input and output have one of the names of the two tools."""
     span_kind = SPAN_KINDS.get(str(kind).lower(), SpanKind.OTHER)
     output = first_field(record, "output", "outputs")
     return Span(
@@ -292,12 +280,14 @@ READERS: Final[
     (lambda record: isinstance(record.get("trace"), Mapping) and "observations" in record, read_download),
     (lambda record: "run_type" in record, read_run),
     (is_phoenix, read_phoenix),
-    (lambda record: "annotator_kind" in record, _read_feedback),
     (
         lambda record: (
-            "name" in record
-            and record.keys() & {"traceId", "trace_id"}
-            and record.keys() & {"value", "stringValue", "string_value"}
+            "annotator_kind" in record
+            or (
+                "name" in record
+                and record.keys() & {"traceId", "trace_id"}
+                and record.keys() & {"value", "stringValue", "string_value"}
+            )
         ),
         _read_feedback,
     ),

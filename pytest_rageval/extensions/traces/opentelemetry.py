@@ -66,7 +66,6 @@ def read_phoenix(record: Mapping[str, object], place: str) -> Iterator[TraceReco
 
 
 def read_otlp(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]:
-    """Yield the spans of an OTLP export, and the evaluations among their events as feedback."""
     otlp_spans = (
         span
         for resource in extract_objects(first_field(record, "resourceSpans", "resource_spans"))
@@ -171,10 +170,7 @@ def _read_attributes(span: Span, attributes: Mapping[str, object]) -> Iterator[T
 
 
 def _add_ids(documents: tuple[Document, ...] | None, output: Any) -> tuple[Document, ...] | None:
-    """Add missing ids to documents from the output: an instrumentation may leave ids out of the attributes.
-
-    The ids are added only if the output has the same documents by text.
-    """
+    """Add ids from an output with the same texts: an instrumentation may leave them out of attributes."""
     if documents is None or all(document.id is not None for document in documents):
         return documents
     others = extract_documents(output) or ()

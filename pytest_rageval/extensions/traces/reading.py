@@ -33,8 +33,6 @@ STORED_AS: Final = "pytest_rageval.retrievers.trace_run"  # see calls.STORED_AS
 
 @dataclass(slots=True)
 class Traces:
-    """The questions of exported traces and data sets."""
-
     questions: list[RecordedQuestion]  # distinct; of a repeated one, the last with a retrieval
     number: int  # of traces
     items: int  # of data sets
@@ -99,7 +97,6 @@ def question_key(question: str, history: Iterable[Mapping[str, str]] = ()) -> st
 
 
 def _keep_latest(recorded: Iterable[RecordedQuestion], notes: Counter[str]) -> list[RecordedQuestion]:
-    """Return the distinct questions, in the order of their first occurrence; count what is left out or missing."""
     kept: dict[str, RecordedQuestion] = {}
     for new in recorded:
         if new.question.text is None:
@@ -179,7 +176,6 @@ def _ancestors(span: Span, by_id: Mapping[str, Span]) -> Iterator[Span]:
 
 
 def _feedback_tags(feedback: Iterable[Feedback]) -> dict[str, object]:
-    """Return the values of feedback by name; a name with several different values has a list of them."""
     values: dict[str, list[Any]] = defaultdict(list)
     for item in feedback:
         if item.value not in values[item.name]:
@@ -234,7 +230,6 @@ class TraceRun:
 
 
 def from_traces_command(options: argparse.Namespace) -> int:
-    """Write the questions, and print what was left out and what is missing."""
     output: Path = options.output
     refuse_existing([output], read=options.files, force=options.force)
     traces = read_traces(options.files)

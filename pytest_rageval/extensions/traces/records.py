@@ -20,9 +20,7 @@ TEXT_KEYS: Final = ("content", "page_content", "text", "document")
 ID_KEYS: Final = ("id", "_id", "id_", "document_id", "doc_id", "chunk_id")
 SCORE_KEYS: Final = ("score", "similarity", "relevance_score")
 LIST_KEYS: Final = ("documents", "output", "results", "nodes", "source_nodes", "matches")
-MAX_LEVELS: Final = 8
-"""Maximum number of nested levels in which dotted keys are expanded."""
-
+MAX_LEVELS: Final = 8  # in which dotted keys are expanded
 QUESTION_KEYS: Final = (
     "question", "query", "user_input", "user_question", "input", "prompt", "message", "text",
 )  # fmt: skip
@@ -39,8 +37,7 @@ ROLES: Final = {
 
 Messages with other roles, such as system prompts and replies of tools, belong to the application and are ignored.
 """
-MAX_DEPTH: Final = 6
-"""Maximum number of nested levels in which a text is searched."""
+MAX_DEPTH: Final = 6  # levels in which a text is searched
 
 Message = dict[str, str]
 
@@ -71,8 +68,6 @@ SPAN_KINDS: Final = {
 
 @dataclass(slots=True)
 class Span:
-    """One operation of a trace."""
-
     place: str
     trace: str  # empty without one
     id: str
@@ -88,8 +83,6 @@ class Span:
 
 @dataclass(slots=True)
 class RecordedQuestion:
-    """A question of a trace or of an item in a data set."""
-
     place: str
     id: str
     question: ExtractedQuestion
@@ -128,8 +121,6 @@ class RecordedQuestion:
 
 @dataclass(slots=True)
 class Feedback:
-    """A label or score of a person or a judge."""
-
     about: str  # the id of the span or trace that was rated
     name: str
     value: str | float | bool
@@ -138,7 +129,7 @@ class Feedback:
 TraceRecord = Span | RecordedQuestion | Feedback
 
 
-def _document_records(documents: Iterable[Document]) -> list[dict[str, Any]]:
+def _document_records(documents: Iterable[Document]) -> list[Mapping[str, object]]:
     return [
         {
             name: value
@@ -150,7 +141,6 @@ def _document_records(documents: Iterable[Document]) -> list[dict[str, Any]]:
 
 
 def extract_feedback(about: str, annotations: Any) -> Iterator[Feedback]:
-    """Yield the labels and scores in a list of annotations on a span or trace; comments are ignored."""
     for annotation in map(nest_dotted_keys, extract_objects(decode_json(annotations))):
         name, result = first_field(annotation, "name", "annotation_name"), annotation
         for inner in ("result", "score"):
@@ -239,13 +229,11 @@ def unwrap_list(value: Any) -> Any:
 
 
 def extract_objects(value: Any) -> Iterator[Mapping[str, object]]:
-    """Yield the elements of a list that are objects; nothing for a value that is no list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, Mapping))
 
 
 def first_field(record: Mapping[str, object], *names: str) -> Any:
-    """Return the value of the first of these fields that is not null; None if there is none."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
@@ -276,7 +264,6 @@ def parse_time(value: Any) -> float:
 
 
 def decode_json(value: Any) -> Any:
-    """Parse a text that is a JSON object, list or string; return any other value unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "[", '"'):
         return value
     try:
@@ -340,7 +327,6 @@ def _parse_messages(value: Any) -> Iterator[Message]:
 
 
 def _parse_message(item: Any) -> Message | None:
-    """Return role and text of a message; None if it has another role or no text."""
     if isinstance(item, Mapping):
         inner = next(
             (item[key] for key in ("message", "kwargs", "data") if isinstance(item.get(key), Mapping)), item
@@ -362,7 +348,6 @@ def _parse_message(item: Any) -> Message | None:
 
 
 def _content_text(content: Any) -> str | None:
-    """Return the text of a message; of a message with several parts, the texts of all parts that have one."""
     if not isinstance(content, list):
         return _stripped_text(content)
     parts = [
@@ -374,5 +359,4 @@ def _content_text(content: Any) -> str | None:
 
 
 def _stripped_text(value: Any) -> str | None:
-    """Return a text without surrounding white space; None for a blank text and any other type."""
     return value.strip() or None if isinstance(value, str) else None

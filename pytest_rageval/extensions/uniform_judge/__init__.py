@@ -1,7 +1,7 @@
 """Warns of a judge that gives the same verdict on everything, although the rankings differ in what they find."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
 
@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from pytest_rageval.core.outcome import Outcome, Score
     from pytest_rageval.run.judged import JudgedTest
 
-MIN_UNIFORM_VERDICTS: Final = 30
-"""From this number of verdicts on, equal verdicts are unlikely to be chance."""
+MIN_UNIFORM_VERDICTS: Final = 30  # from these on equal verdicts are unlikely to be chance
 
 
 @hookimpl
-def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, Any]:
+def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
     scores, verdicts = test.report.scores, test.record.verdicts
     if not (scores and verdicts):
         return {}

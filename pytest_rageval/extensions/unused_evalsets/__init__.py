@@ -15,8 +15,6 @@ def pytest_rageval_start(config: "pytest.Config") -> Sequence[object]:
 
 
 class UnusedEvalSetPlugin:
-    """Finds eval-set markers without effect: no test with such a marker computes a score."""
-
     def __init__(self, config: "pytest.Config") -> None:
         self._config = config
         # The warnings after the collection, each with the tests that its marker applies to.
@@ -63,10 +61,7 @@ class UnusedEvalSetPlugin:
 
 
 def _unscored_markers(items: "list[pytest.Item]") -> "Iterator[tuple[str, list[pytest.Item]]]":
-    """Yield a warning for each eval-set marker whose tests compute no score, with these tests.
-
-    A test that requests the fixture only by its name is not recognised before it runs.
-    """
+    """Yield a warning for each mark whose tests compute no score, as far as is known before they run."""
     from pytest_rageval.plugin.markers import EVALUATED_MARKERS  # noqa: PLC0415 - as above
     from pytest_rageval.run.test import EVALSET  # noqa: PLC0415 - as above
 

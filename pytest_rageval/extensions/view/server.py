@@ -21,7 +21,7 @@ from pytest_rageval.cli.console import echo
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.evalsets.files import json_records
 from pytest_rageval.extensions.view import live_file
-from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.files import write_json_lines
 from pytest_rageval.reports.document import EvaluatedQuestion, ReportDocument
 from pytest_rageval.reports.html.page import html_report
 from pytest_rageval.reports.reading import read_report
@@ -50,10 +50,7 @@ HEADERS: Final = {
 
 
 VERDICTS: Final[Mapping[str, object]] = {"right": True, "wrong": False, "unclear": "unclear"}
-"""The value of the key `human` for each verdict."""
-
-KEYS: Final = ("question", "references", "prediction")
-"""The keys that identify a labelled answer."""
+KEYS: Final = ("question", "references", "prediction")  # that identify a labelled answer
 
 
 def view_command(options: argparse.Namespace) -> int:
@@ -92,8 +89,6 @@ def view_command(options: argparse.Namespace) -> int:
 
 
 class Viewer:
-    """The pages of a report, and the labels of its answers."""
-
     def __init__(self, report: Path, *, labels: Path, history: Path | None) -> None:
         self.port = 0
         self.token: str = secrets.token_urlsafe(TOKEN_BYTES)
@@ -307,7 +302,6 @@ class LabelFile:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """The verdict on each answer by its key; the labels of several people have none."""
         names = {json.dumps(value): name for name, value in VERDICTS.items()}
         pairs = ((key, names.get(json.dumps(record["human"]))) for key, record in self._records.items())
         return {key: name for key, name in pairs if name is not None}
@@ -321,5 +315,4 @@ class LabelFile:
             # Another answer to the same question, as of another generator.
             record["id"] = f"{record['id']} {key[:6]}"
         self._records[key] = {**record, "human": VERDICTS[verdict]}
-        lines = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in self._records.values())
-        write_atomically(self.path, [lines.encode(errors="backslashreplace")])
+        write_json_lines(self.path, self._records.values())

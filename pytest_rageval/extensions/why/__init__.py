@@ -1,7 +1,7 @@
 """`rageval why`: which factor explains a change, such as the size of chunks or the embedding model.
 
 - `plugin`: the table `rageval_factors` of the user's conftest.py, and hooks of the command's runs.
-- `shares`: what each factor explains. `command`: runs pytest with factors reverted, and prints what it finds.
+- `command`: runs pytest with factors reverted, and prints how much each explains.
 """
 
 from argparse import REMAINDER

@@ -1,4 +1,9 @@
-"""`rageval why`: runs pytest with factors before and after the change, and prints how much of it each explains."""
+"""`rageval why`: runs pytest with factors before and after the change, and prints how much of it each explains.
+
+Shapley values of the runs' scores, with paired intervals. Each quantity is a contrast: for each question a weighted sum
+of its scores in the runs, and then the mean over the questions. So its interval is that of a mean, whatever the runs
+have in common.
+"""
 
 import argparse
 import json
@@ -7,40 +12,106 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import fsum, isfinite
+from fractions import Fraction
+from itertools import chain, combinations
+from math import factorial, fsum, isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err, to_one_line
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.extensions.why import FACTORS_BEFORE
 from pytest_rageval.extensions.why.plugin import ALL, FACTORS_FILE, MAX_TEXT
-from pytest_rageval.extensions.why.shares import (
-    MAX_SUBSETS,
-    Effect,
-    Run,
-    alone,
-    effect,
-    interaction,
-    runs_of,
-    shapley,
-    total,
-)
 from pytest_rageval.lib.files import write_atomically
+from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.reports.build import sliced_name
+from pytest_rageval.reports.document import ReportDocument, ScoreEntry
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.scores import SCORES
+from pytest_rageval.stats.paired_tests import drop_interval
+
+MAX_SUBSETS: Final = (
+    4  # of more factors each is reverted alone, in two runs more than factors instead of 2 ** factors
+)
+ALPHA: Final = 0.025  # on each side
+DIGITS: Final = 12  # of a contrast: the others are rounding
+
+Run = frozenset[str]  # by the factors that have their value after the change
+
+Contrast = Mapping[Run, Fraction]  # the weights of runs
+
+
+class Effect(NamedTuple):
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_shown(self) -> bool:
+        return not self.low <= 0 <= self.high
+
+
+def runs_of(factors: Collection[str]) -> list[Run]:
+    """Return the runs that explain a change; the first two are before and after."""
+    n = len(factors)
+    sizes = [0, n, *(range(n - 1, 0, -1) if n <= MAX_SUBSETS else [n - 1])]
+    return [*map(frozenset, chain.from_iterable(combinations(factors, size) for size in sizes))]
+
+
+def alone(factor: str, factors: Collection[str]) -> Contrast:
+    """Return what is back if a factor alone is reverted."""
+    whole = frozenset(factors)
+    return {whole: Fraction(1), whole - {factor}: Fraction(-1)}
+
+
+def shapley(factor: str, factors: Collection[str]) -> Contrast:
+    """Return the mean change at a factor over all orders of changing them: the values of all sum to the whole."""
+    n, weights = len(factors), dict[Run, Fraction]()
+    others = [name for name in factors if name != factor]
+    for size in range(n):
+        weight = Fraction(factorial(size) * factorial(n - size - 1), factorial(n))
+        for changed in map(frozenset, combinations(others, size)):
+            weights[changed | {factor}], weights[changed] = weight, -weight
+    return weights
+
+
+def total(factors: Collection[str]) -> Contrast:
+    return {frozenset(factors): Fraction(1), frozenset(): Fraction(-1)}
+
+
+def interaction(factors: Collection[str]) -> Contrast:
+    """Return the whole change less what is back if each of two factors or more is reverted alone."""
+    whole = frozenset(factors)
+    reverted = {whole - {factor}: Fraction(1) for factor in factors}
+    return {whole: Fraction(1 - len(whole)), frozenset(): Fraction(-1), **reverted}
+
+
+def contrast(weights: Contrast, scores: Mapping[Run, Sequence[float]]) -> list[float]:
+    columns = [[float(weight) * score for score in scores[run]] for run, weight in weights.items()]
+    return [round(fsum(parts), DIGITS) for parts in zip(*columns, strict=True)]
+
+
+def effect(weights: Contrast, scores: Mapping[Run, Sequence[float]], span: float = 1.0) -> Effect:
+    """Return a contrast over at least one question; `span` is the largest possible difference of two scores.
+
+    Both ends of the interval are upper bounds of `stats.paired_tests.drop_interval`, which allow for changes that no
+    question of the sample shows. They cover in small samples with few changes too, where those of a t-test do not.
+    """
+    values = contrast(weights, scores)
+    largest = max(span * float(sum(weight for weight in weights.values() if weight > 0)), *map(abs, values))
+    _, high = drop_interval(values, alpha=ALPHA, largest=largest)
+    _, minus_low = drop_interval([-value for value in values], alpha=ALPHA, largest=largest)
+    return Effect(fsum(values) / len(values), -minus_low, high)
+
 
 MAX_MISSING: Final = 0.1  # largest share of questions that may lack a value in a run
 MAX_LISTED: Final = 5  # questions, and scores of a run, in a line
 LAST_LINES: Final = 20  # of pytest's output, if a run fails
 
-Report = Mapping[str, Any]
-Texts = Mapping[str, Sequence[str]]
-"""The values of each factor before and after, as texts."""
+Texts = Mapping[str, Sequence[str]]  # of each factor before and after
 
 
 class Key(NamedTuple):
@@ -81,18 +152,15 @@ def why_command(options: argparse.Namespace) -> int:
             problems.append(f"{key.name} of {to_one_line(key.nodeid)} cannot be explained: {error}")
     for score in explained:
         echo("")
-        for line in _lines(score, texts):
-            echo(line)
-    for problem in problems:
-        echo_err(problem)
+        echo(*_lines(score, texts))
+    echo_err(*problems)
     if options.json is not None:
         record = {"factors": texts, "scores": [score._asdict() for score in explained]}
         write_atomically(options.json, [f"{json.dumps(record, indent=1, ensure_ascii=False)}\n".encode()])
     return 2 if problems else 0
 
 
-def _reports(arguments: Sequence[str], scratch: Path) -> tuple[Texts, dict[Run, Report]]:
-    """Run pytest with some factors before, as often as needed; return the factors, and the report of each run."""
+def _reports(arguments: Sequence[str], scratch: Path) -> tuple[Texts, dict[Run, ReportDocument]]:
     reports = {frozenset[str](): _run(arguments, [ALL], scratch)}
     texts: Texts = json.loads((scratch / FACTORS_FILE).read_bytes())["factors"]
     runs = runs_of(texts)
@@ -110,7 +178,7 @@ def _reports(arguments: Sequence[str], scratch: Path) -> tuple[Texts, dict[Run, 
     return texts, reports
 
 
-def _run(arguments: Sequence[str], before: Sequence[str], scratch: Path) -> Report:
+def _run(arguments: Sequence[str], before: Sequence[str], scratch: Path) -> ReportDocument:
     report = scratch / "report.json"
     report.unlink(missing_ok=True)
     reverted = ["--rageval", f"{FACTORS_BEFORE.name}={','.join(before)}"]
@@ -142,9 +210,9 @@ def _title(run: Run, factors: Iterable[str]) -> str:
     return "after" if not before else f"{', '.join(before)} before" if run else "before"
 
 
-def _entries(report: Report) -> dict[Key, Mapping[str, Any]]:
+def _entries(report: ReportDocument) -> dict[Key, ScoreEntry]:
     """Return the scores of a run, without times, which differ from run to run."""
-    entries: dict[Key, Mapping[str, object]] = {}
+    entries: dict[Key, ScoreEntry] = {}
     for test in report["tests"]:
         for entry in test["scores"]:
             if not entry.get("statistic"):
@@ -152,8 +220,7 @@ def _entries(report: Report) -> dict[Key, Mapping[str, Any]]:
     return entries
 
 
-def _keys(reports: Collection[Report], named: Sequence[str]) -> list[Key]:
-    """Return the scores to explain; InputError if there is none."""
+def _keys(reports: Collection[ReportDocument], named: Sequence[str]) -> list[Key]:
     keys = dict.fromkeys(key for report in reports for key in _entries(report))
     if not keys:
         tests = (test for report in reports for test in report["tests"])
@@ -168,8 +235,7 @@ def _keys(reports: Collection[Report], named: Sequence[str]) -> list[Key]:
     return [key for key in keys if not named or key.name in named]
 
 
-def _explained(key: Key, reports: Mapping[Run, Report], factors: Sequence[str]) -> Explained:
-    """Explain the change of a score; InputError if a run lacks it, or its value for too many questions."""
+def _explained(key: Key, reports: Mapping[Run, ReportDocument], factors: Sequence[str]) -> Explained:
     by_run = {run: _values(key, report, _title(run, factors)) for run, report in reports.items()}
     every = dict.fromkeys(name for values in by_run.values() for name in values)
     common = set.intersection(*map(set, by_run.values()))
@@ -193,8 +259,8 @@ def _explained(key: Key, reports: Mapping[Run, Report], factors: Sequence[str]) 
     return Explained(*key, before, after, len(common), len(missing), whole, shares, changed, joint)
 
 
-def _values(key: Key, report: Report, title: str) -> dict[str, float]:
-    entry = _entries(report).get(key, {})
+def _values(key: Key, report: ReportDocument, title: str) -> dict[str, float]:
+    entry: JsonObject = _entries(report).get(key, {})
     values = {
         example["id"]: example["score"]
         for example in entry.get("examples", ())
@@ -208,7 +274,6 @@ def _values(key: Key, report: Report, title: str) -> dict[str, float]:
 
 
 def _changed(factor: str, scores: Mapping[Run, Sequence[float]]) -> int:
-    """Return the number of questions with a value that a factor changes."""
     pairs = [
         (scores[run], scores[run - {factor}]) for run in scores if factor in run and run - {factor} in scores
     ]

@@ -61,7 +61,6 @@ def _unknown(name: str, factors: Mapping[str, object]) -> str:
 
 
 def factors_of(config: pytest.Config) -> dict[str, Factor]:
-    """Return the factors of all conftest.py that are loaded; InputError if a table cannot be used."""
     modules = (each for each in config.pluginmanager.get_plugins() if isinstance(each, ModuleType))
     tables = {str(module.__file__): vars(module)[TABLE] for module in modules if TABLE in vars(module)}
     factors: dict[str, Factor] = {}
@@ -114,7 +113,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     With pytest-xdist the workers do, which alone may have loaded the table.
     """
-    found: dict[str, Any] = {"factors": {}, "problem": NO_FACTORS}
+    found: dict[str, object] = {"factors": {}, "problem": NO_FACTORS}
     try:
         if factors := factors_of(config):
             found = {"factors": {name: each.texts for name, each in factors.items()}, "problem": ""}

@@ -15,8 +15,12 @@ from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.policy import BUILT_IN, Policy
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import Spec
-from pytest_rageval.extensions.early_stop.early_stop import DropMonitor, MonitoredThreshold, may_stop_early
-from pytest_rageval.extensions.early_stop.result import EarlyStopResult
+from pytest_rageval.extensions.early_stop.early_stop import (
+    DropMonitor,
+    EarlyStopResult,
+    MonitoredThreshold,
+    may_stop_early,
+)
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult

@@ -12,6 +12,7 @@ from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.extensions.calibration.calibration import Bounds, Calibration, check_bounds
+from pytest_rageval.extensions.calibration.corrections import prediction_powered_mean, rogan_gladen
 from pytest_rageval.extensions.calibration.gate import agreement_with_people, corrected_entry
 from pytest_rageval.extensions.calibration.human_labels import (
     HumanLabels,
@@ -20,8 +21,6 @@ from pytest_rageval.extensions.calibration.human_labels import (
     LabelledPassage,
     Scale,
 )
-from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
-from pytest_rageval.extensions.calibration.rogan_gladen import rogan_gladen
 from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
 

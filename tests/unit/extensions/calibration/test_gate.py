@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.extensions.calibration.calibration import Correction
+from pytest_rageval.extensions.calibration.corrections import rogan_gladen
 from pytest_rageval.extensions.calibration.gate import corrected_entry
-from pytest_rageval.extensions.calibration.rogan_gladen import rogan_gladen
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.notes import NOTE_TEXTS
 from pytest_rageval.run.session import Session

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_rageval.extensions.calibration.prediction_powered import prediction_powered_mean
+from pytest_rageval.extensions.calibration.corrections import prediction_powered_mean
 from pytest_rageval.stats.intervals import wilson_interval
 
 HUMAN = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0] * 5

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pytest_rageval.extensions.calibration.rogan_gladen import rogan_gladen
+from pytest_rageval.extensions.calibration.corrections import rogan_gladen
 
 HUMAN = [1.0] * 50 + [0.0] * 50
 JUDGE = [1.0] * 45 + [0.0] * 5 + [1.0] * 10 + [0.0] * 40

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.extensions.first_test.collecting import not_collected
+from pytest_rageval.extensions.first_test.checks import not_collected
 
 KEY = (
     "openai.OpenAIError: Missing credentials. Please pass an `api_key`, or set the `OPENAI_API_KEY` variable."

@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from pytest_rageval.extensions.monitor.evidence import BETS, YEAR, Counts, evidence, lower_end, pooled
+from pytest_rageval.extensions.monitor.command import BETS, YEAR, Counts, evidence, lower_end, pooled
 
 ALPHA = 0.025  # of the test; as much is for the reference
 

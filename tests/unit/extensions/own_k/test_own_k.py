@@ -8,7 +8,7 @@ import pytest
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.extensions.own_k.retriever import OwnKPlugin
+from pytest_rageval.extensions.own_k.own_k import OwnKPlugin
 from pytest_rageval.retrievers import Retriever, adapt_retriever
 from pytest_rageval.retrievers.adapters import ADAPTERS
 

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.extensions.why.command import Key, _explained, _lines
+from pytest_rageval.extensions.why.command import Key, Run, _explained, _lines, runs_of
 from pytest_rageval.extensions.why.plugin import factors_of
-from pytest_rageval.extensions.why.shares import Run, runs_of
 from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 

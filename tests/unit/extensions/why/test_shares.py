@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from pytest_rageval.extensions.why.shares import (
+from pytest_rageval.extensions.why.command import (
     Contrast,
     Run,
     alone,
