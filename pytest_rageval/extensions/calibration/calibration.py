@@ -146,12 +146,11 @@ class LabelledVerdict:
     raw: float  # the verdict as scores count it, before it becomes yes or no
 
 
-@dataclass(frozen=True, slots=True)
-class HumanAgreement:
+class HumanAgreement(NamedTuple):
     """The agreement of people among themselves, which a judge can hardly exceed."""
 
     annotators: int  # who labelled more than half of the items; others may have decided disagreements only
-    items: int  # with labels of all these annotators and a verdict of the judge
+    n: int  # items with labels of all these annotators and a verdict of the judge
     among: float | None  # mean agreement of pairs of them, by the first measure of the scale
     judge: float | None  # mean agreement of the judge with each of them
 

@@ -240,13 +240,7 @@ def agreement_with_people(calibration: Calibration) -> dict[str, object]:
             name: estimate and {"value": estimate.value, "ci95": [estimate.low, estimate.high]}
             for name, estimate in calibration.agreement.items()
         },
-        "people": people
-        and {
-            "annotators": people.annotators,
-            "n": people.items,
-            "among": people.among,
-            "judge": people.judge,
-        },
+        "people": people and people._asdict(),
         "disagreements": [
             {"id": verdict.item.example.id, "human": verdict.human, "judge": verdict.judge}
             for verdict in calibration.disagreements

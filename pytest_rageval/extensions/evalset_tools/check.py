@@ -56,6 +56,25 @@ UNUSED: Final[Mapping[str, Collection[str]]] = {
     "history": ("chat_history", "messages", "conversation"),
 }  # fmt: skip
 """Names of a field in other files, by our name. A key of such a name that is not read may be meant as the field."""
+TITLES: Final[Mapping[str, str]] = {
+    "duplicate": "the same question, except for case, punctuation and articles",
+    "near_duplicate": "nearly the same question",
+    "leak": "the question contains an answer",
+    "unanswerable": "no answers, gold passages, reference or nuggets: few scores can use these (sufficient, udcg)",
+    "no_gold": "no gold passage of a grade above 0",
+    "no_answers": "no answers",
+    "unreviewed_nuggets": 'nuggets that a model proposed: review them, and take "nuggets_reviewed" out',
+    "suspect_value": "a value that looks like something that was turned into a text",
+    "misspelt": "a key that is not read, and resembles a key that is",
+    "unused": "a key that is not read, and looks as if it should be",
+    "unread_context": "not a list of messages, or not an object of filters, and not read",
+    "unbalanced": "a tag's value that few examples have: their mean is imprecise",
+    "gold_not_in_corpus": "a gold passage is not in the corpus",
+    "equal_ids": "several ids of the corpus are equal to that of a gold passage",
+    "answer_not_in_gold": "no gold passage contains the answer",
+}
+"""The kinds of findings, by their names in JSON output."""
+ERRORS: Final = {"duplicate", "gold_not_in_corpus", "equal_ids"}  # make scores wrong; the others are notes
 MAX_FINDINGS: Final = 5  # number of findings of a kind that are printed
 MAX_IDS: Final = 4  # number of example ids of a finding that are printed
 
@@ -131,10 +150,14 @@ class Finding(NamedTuple):
 
 
 class FindingGroup(NamedTuple):
-    name: str  # in JSON output
+    name: str
     title: str
     findings: Sequence[Finding]
-    error: bool = False  # makes scores wrong; else a note
+    error: bool
+
+
+def _groups(found: Mapping[str, Iterable[Finding]]) -> list[FindingGroup]:
+    return [FindingGroup(name, TITLES[name], [*items], name in ERRORS) for name, items in found.items()]
 
 
 def _finding_lines(findings: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
@@ -195,50 +218,22 @@ def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
         if not (example.wanted or example.relevant or example.reference or example.nuggets)
     }
     answerable = [example for example in evalset if example.id not in unanswerable]
-    return [
-        FindingGroup(
-            "duplicate", "the same question, except for case, punctuation and articles", same, error=True
+    return _groups({
+        "duplicate": same,
+        "near_duplicate": near,
+        "leak": _leaks(evalset),
+        "unanswerable": _find_examples(evalset, lambda example: example.id in unanswerable),
+        "no_gold": _find_examples(answerable, lambda example: not example.relevant),
+        "no_answers": _find_examples(answerable, lambda example: not example.wanted),
+        "unreviewed_nuggets": _find_examples(
+            evalset, lambda example: example.extra.get("nuggets_reviewed") is False
         ),
-        FindingGroup("near_duplicate", "nearly the same question", near),
-        FindingGroup("leak", "the question contains an answer", list(_leaks(evalset))),
-        FindingGroup(
-            "unanswerable",
-            "no answers, gold passages, reference or nuggets: few scores can use these (sufficient, udcg)",
-            _find_examples(evalset, lambda example: example.id in unanswerable),
-        ),
-        FindingGroup(
-            "no_gold",
-            "no gold passage of a grade above 0",
-            _find_examples(answerable, lambda example: not example.relevant),
-        ),
-        FindingGroup(
-            "no_answers", "no answers", _find_examples(answerable, lambda example: not example.wanted)
-        ),
-        FindingGroup(
-            "unreviewed_nuggets",
-            'nuggets that a model proposed: review them, and take "nuggets_reviewed" out',
-            _find_examples(evalset, lambda example: example.extra.get("nuggets_reviewed") is False),
-        ),
-        FindingGroup(
-            "suspect_value",
-            "a value that looks like something that was turned into a text",
-            list(_suspect_values(evalset)),
-        ),
-        FindingGroup("misspelt", "a key that is not read, and resembles a key that is", misspelt),
-        FindingGroup(
-            "unused",
-            "a key that is not read, and looks as if it should be",
-            list(_unused_keys(evalset, {miss.key for miss in near_misses(evalset)})),
-        ),
-        FindingGroup(
-            "unread_context", "not a list of messages, or not an object of filters, and not read", unread
-        ),
-        FindingGroup(
-            "unbalanced",
-            "a tag's value that few examples have: their mean is imprecise",
-            list(_unbalanced_tags(evalset)),
-        ),
-    ]
+        "suspect_value": _suspect_values(evalset),
+        "misspelt": misspelt,
+        "unused": _unused_keys(evalset, {miss.key for miss in near_misses(evalset)}),
+        "unread_context": unread,
+        "unbalanced": _unbalanced_tags(evalset),
+    })  # fmt: skip
 
 
 def _unused_keys(evalset: EvalSet, named: Collection[str]) -> Iterator[Finding]:
@@ -349,20 +344,11 @@ def _gold_findings(
         for (identifier, _), lookup in lookups.items()
         if len(lookup.ids) > 1
     ]
-    return [
-        FindingGroup("gold_not_in_corpus", "a gold passage is not in the corpus", absent, error=True),
-        FindingGroup(
-            "equal_ids",
-            "several ids of the corpus are equal to that of a gold passage",
-            ambiguous,
-            error=True,
-        ),
-        FindingGroup(
-            "answer_not_in_gold",
-            "no gold passage contains the answer",
-            list(_answers_not_in_gold(evalset, lookups)),
-        ),
-    ]
+    return _groups({
+        "gold_not_in_corpus": absent,
+        "equal_ids": ambiguous,
+        "answer_not_in_gold": _answers_not_in_gold(evalset, lookups),
+    })  # fmt: skip
 
 
 def _answers_not_in_gold(evalset: EvalSet, lookups: Mapping[GoldKey, GoldLookup]) -> Iterator[Finding]:

@@ -95,7 +95,7 @@ def test_the_human_ceiling() -> None:
     result = calibration("yes/no", [list(labels) for labels in zip(first, second, third, strict=True)], judge)
     people = result.people
     assert people is not None
-    assert (people.annotators, people.items) == (2, 5)
+    assert (people.annotators, people.n) == (2, 5)
     among = cohen_kappa(first, second)
     assert among is not None
     assert people.among == among.value
