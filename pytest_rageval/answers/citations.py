@@ -44,9 +44,7 @@ MAX_JOINED_PARTS: Final = 20
 class ListedAnswers:
     """The different items that an output lists, in their order and as it first writes them."""
 
-    candidates: Mapping[
-        str, Sequence[int]
-    ]  # by item: the indices, from 0, of the wanted answers that it equals
+    candidates: Mapping[str, Sequence[int]]  # by item: the indices of the wanted answers that it equals
 
     @property
     def matched(self) -> frozenset[int]:
@@ -55,7 +53,6 @@ class ListedAnswers:
 
     @property
     def unmatched(self) -> tuple[str, ...]:
-        """The items that equal no wanted answer."""
         return tuple(item for item, answers in self.candidates.items() if not answers)
 
 

@@ -83,10 +83,8 @@ class Measure:
     arguments: Callable[[Settings], Mapping[str, object]] = lambda _: {}
     fingerprint: Callable[[Settings], Mapping[str, str]] = lambda _: {}  # what the result depends on, by name
     settings: Settings | None = None
-    worked: tuple[float, str] = (
-        0.0,
-        "",
-    )  # the value in the example of `scores.answer`, and how it is computed
+    # The value in the example of `scores.answer`, and how it is computed.
+    worked: tuple[float, str] = (0.0, "")
 
     def __call__(self, prediction: str, references: Sequence[str]) -> float:
         return self.compute(prediction, references, **self._arguments)
@@ -97,7 +95,6 @@ class Measure:
 
 
 def with_settings(measures: Mapping[str, AnswerMeasure], settings: Settings) -> dict[str, AnswerMeasure]:
-    """Return the measures as they compute under these settings."""
     return {
         name: replace(measure, settings=settings) if isinstance(measure, Measure) else measure
         for name, measure in measures.items()
@@ -234,8 +231,6 @@ def in_turn(judge: Comparator) -> Callable[[str, Sequence[str], str], Awaitable[
 
 @dataclass(frozen=True, slots=True)
 class GradedComparator:
-    """Compares by the grade of a judge."""
-
     judge: Judge
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
@@ -260,8 +255,6 @@ class Atom:
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression, with all answer measures and comparators by name."""
-
     text: str  # as written, without surrounding space
     alternatives: tuple[tuple[Atom, ...], ...]  # the operands of `or`, each with its operands of `and`
     measures: Mapping[str, AnswerMeasure]
@@ -270,12 +263,10 @@ class Expression:
 
     @property
     def graded(self) -> bool:
-        """True if the value may lie between 0 and 1."""
         return any(atom.graded for atoms in self.alternatives for atom in atoms)
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the comparators and answer measures in the expression."""
         names = {atom.name for atoms in self.alternatives for atom in atoms}
         return frozenset(names | {"judge"} if self.then_judge else names)
 

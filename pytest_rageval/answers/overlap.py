@@ -132,14 +132,10 @@ def normalize(answer: str) -> str:
     folded = fold(answer)
     text = folded.translate(_ASCII_PUNCTUATION)
     if not text.isascii():
-        text = _strip_other_punctuation(text)
+        text = _DASH_NOT_BETWEEN_SPACES.sub("", " ".join(text.translate(_OTHER_PUNCTUATION).split()))
+        # Without an opening quotation mark, every closing one is an apostrophe.
+        text = _APOSTROPHE.sub("", text) if _OPENING in text else text.replace(_CLOSING, "")
     return join_unspaced(" ".join(_ARTICLES.sub(" ", text).split()) or " ".join(folded.split()))
-
-
-def _strip_other_punctuation(text: str) -> str:
-    stripped = _DASH_NOT_BETWEEN_SPACES.sub("", " ".join(text.translate(_OTHER_PUNCTUATION).split()))
-    # Without an opening quotation mark, every closing one is an apostrophe.
-    return _APOSTROPHE.sub("", stripped) if _OPENING in stripped else stripped.replace(_CLOSING, "")
 
 
 def _strip_character(character: str) -> str:

@@ -6,7 +6,7 @@
   retrieves. All scores of a run share their results.
 - `rel_prompt`: what of the ground truth is in a prompt, for Rel'-recall.
 - Methods: the modules in `MODULES`. The module of a method is all that there is of it: its docstring is its text in the
-  reference, `FAMILY` has its worked example, and `SCORES` the definitions of its scores.
+  reference, `SCORES` has the definitions of its scores, and `FAMILY`, the family of each of these, its worked example.
 - `passage_labels`: scores of rankings by labels of their passages, for the methods that differ in the labels.
 - `annotator_agreement`: correlates passage labels with the quality of answers.
 - `plugin_objects`: checks what the scores, comparators and answer measures of plugins return.
@@ -15,6 +15,7 @@
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -58,7 +59,7 @@ def modules(off: Collection[str] = ()) -> Mapping[str, Collection[str]]:
 @cache
 def _scores_in(module_name: str) -> "Mapping[str, ScoreDef]":
     module = import_module(f"pytest_rageval.{module_name}")
-    return {score.name: score for score in module.SCORES}
+    return {score.name: replace(score, family=score.family or module.FAMILY) for score in module.SCORES}
 
 
 class BuiltInScores(Mapping[str, "ScoreDef"]):

@@ -71,7 +71,6 @@ FAMILY: Final = Family(
 
 
 def answer_measure_score(name: str) -> ScoreDef:
-    """Return the definition of the score `answer.NAME` for an answer measure."""
     measure = MEASURES.get(name)
     return ScoreDef(
         f"answer.{name}",
@@ -92,7 +91,6 @@ SCORES: Final = (
         evaluate_answer_correct,
         {"generate", "compare"},
         corrected_by="answers",
-        family=FAMILY,
         definition="The judge's verdict whether the answer says the same as a reference answer.",
         worked=(1.0, "the verdict is yes"),
         needs=(REFERENCES,),
@@ -102,7 +100,6 @@ SCORES: Final = (
         "answer.abstained",
         evaluate_answer_abstained,
         {"generate"},
-        family=FAMILY,
         definition="1 if the generator declines to answer, else 0. "
         "Bound it with `max`, or with `min` on questions that have no answer.",
         worked=(0.0, "it answers"),

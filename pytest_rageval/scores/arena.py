@@ -10,8 +10,8 @@ Bradley–Terry ratings, and with `--rageval arena_pairs=N` battle each other to
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 from operator import index
 from typing import Any, Final
@@ -19,9 +19,9 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import parse_explained_preference
-from pytest_rageval.answers.judge.tasks import invalid_result, require_result, split_explanation
+from pytest_rageval.answers.judge.tasks import read_explained, require_result
 from pytest_rageval.calls.gathering import gather_two
-from pytest_rageval.core.errors import NoGroundTruth, Unscored
+from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.evalset import Example, ExampleSubset
 from pytest_rageval.core.outcome import Evidence, Outcome, Places, Score
 from pytest_rageval.lib.digests import digest
@@ -32,13 +32,12 @@ from pytest_rageval.scores.definition import (
     Scored,
     ScoreDef,
     WorkedExample,
-    score_each,
     score_with_progress,
 )
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.agreement import majority as majority_or
-from pytest_rageval.stats.intervals import Estimate, wilson_interval
-from pytest_rageval.stats.systems import first_place_share, position_bias
+from pytest_rageval.stats.intervals import Estimate, proportion
+from pytest_rageval.stats.systems import position_bias
 
 WON, TIED, LOST = 1.0, 0.5, 0.0
 
@@ -50,21 +49,18 @@ def _vote(votes: Sequence[Verdict]) -> Verdict:
     return Verdict(value, next((vote.explanation for vote in votes if vote.value == value), ""))
 
 
-def _read_preference(returned: object) -> Verdict:
-    preference, explanation = split_explanation(require_result(returned))
-    preference = require_result(preference)
+def _preference(value: object) -> int | None:
+    preference = require_result(value)
     # A bool is rejected: True equals 1, but does not say which answer is better.
-    chosen = (
-        None if isinstance(preference, bool) or not hasattr(preference, "__index__") else index(preference)
-    )
-    if chosen not in {0, 1, 2} or not isinstance(explanation, str):
-        allowed = (
-            "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), "
-            "or None for no verdict."
-        )
-        raise invalid_result(returned, allowed)
-    return Verdict(chosen, explanation)
+    if isinstance(preference, bool) or not hasattr(preference, "__index__"):
+        return None
+    chosen = index(preference)
+    return chosen if chosen in {0, 1, 2} else None
 
+
+ALLOWED: Final = (
+    "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), or None for no verdict."
+)
 
 PREFER: Final = JudgeTask(
     name="prefer",
@@ -73,7 +69,7 @@ PREFER: Final = JudgeTask(
     parse=parse_explained_preference,
     vote=_vote,
     by_majority=True,
-    read=_read_preference,
+    read=partial(read_explained, number_of=_preference, allowed=ALLOWED),
     call="prefer(question, first, second), which the scores arena.* need",
     returns="1 or 2 for the better answer, 0 for neither, and perhaps why",
     decides="Which of two answers is better",
@@ -108,7 +104,7 @@ async def evaluate_arena(
             raise NoGroundTruth("no long-form reference")
         answer = await pipeline.long_answer(example, resolved.k)
         ranking = await pipeline.ranking(example, resolved.k)
-        result, places, reasons = await _result(
+        result, places, reasons = await compare_answers(
             pipeline, example, answer, example.reference, first=example.id in answer_first
         )
         counts = {
@@ -138,67 +134,7 @@ def answer_first_ids(ids: Sequence[str], seed: int) -> frozenset[str]:
     return frozenset(ordered[: (len(ordered) + 1) // 2])
 
 
-def battles_per_pair(systems: Iterable[str], n: int, seed: int) -> dict[tuple[str, str], int]:
-    """Return the number of battles of each pair of systems, n in total.
-
-    The numbers differ by at most one; digests decide which pairs have one more. The names of a pair are sorted.
-
-    >>> battles_per_pair(["dense", "bm25"], 7, 0)
-    {('bm25', 'dense'): 7}
-    """
-    pairs = sorted(combinations(sorted(set(systems)), 2), key=lambda pair: digest([seed, *pair]))
-    return {pair: n // len(pairs) + (index < n % len(pairs)) for index, pair in enumerate(pairs)}
-
-
-def draw_questions(examples: Iterable[Example], seed: int) -> list[tuple[Example, bool]]:
-    """Return the examples in random order, each with whether the answer of the first system is read first.
-
-    The battles of a pair of systems take the first examples of the list. The order is by digests of seed and id, with
-    one example of each domain in turn, so that domains are equally represented in the first n examples for any n.
-    Within a domain, the answers of the two systems are read first in turn.
-    """
-    domains: dict[str, list[Example]] = {}
-    for example in sorted(examples, key=lambda example: digest(["battle", seed, example.id])):
-        domains.setdefault(str(example.tags.get(DOMAIN_TAG)), []).append(example)
-    rounds = [
-        (round_, domain, example)
-        for domain, name in enumerate(sorted(domains))
-        for round_, example in enumerate(domains[name])
-    ]
-    rounds.sort(key=lambda each: each[:2])
-    return [(example, (round_ + domain) % 2 == 0) for round_, domain, example in rounds]
-
-
-AnswerLookup = Callable[[Example], str | None]
-"""Returns the long answer of a system to an example; None if the system has no answer."""
-
-
-async def run_battles(
-    pipeline: Pipeline, questions: Sequence[tuple[Example, bool]], system: AnswerLookup, rival: AnswerLookup
-) -> list[Outcome]:
-    """Compare two systems' long answers to each question; the value of an outcome is the result of `system`.
-
-    The rules are those against the reference: an abstention loses, two abstentions tie. Two equal answers tie too,
-    without a call of the judge. Each question says whether the answer of `system` is read first; if the run judges both
-    orders, it is read in both places.
-    """
-    reads_first = {example.id: first for example, first in questions}
-
-    async def score(example: Example) -> Scored:
-        answer, rival_answer = system(example), rival(example)
-        if answer is None or rival_answer is None:
-            raise Unscored("one of the two systems has no answer")
-        if answer == rival_answer:
-            return TIED, Evidence()
-        result, places, _ = await _result(
-            pipeline, example, answer, rival_answer, first=reads_first[example.id]
-        )
-        return result, Evidence(places=places)
-
-    return await score_each([example for example, _ in questions], score)
-
-
-async def _result(
+async def compare_answers(
     pipeline: Pipeline, example: Example, answer: str, rival: str, *, first: bool
 ) -> tuple[float, Places, str]:
     """Return the result of an answer against a rival, and the judge's verdicts and reasons if the judge was called."""
@@ -213,26 +149,21 @@ async def _result(
 async def _judge(
     pipeline: Pipeline, example: Example, answer: str, rival: str, *, first: bool
 ) -> tuple[Places, str]:
-    async def judge_first() -> tuple[float, str]:
-        preference = await pipeline.ask(PREFER, example.full_question, answer, rival)
-        return RESULT_OF_FIRST[preference.value], _reasons("1", preference)
-
-    async def judge_second() -> tuple[float, str]:
-        preference = await pipeline.ask(PREFER, example.full_question, rival, answer)
-        return WON - RESULT_OF_FIRST[preference.value], _reasons("2", preference)
+    async def judge(*, first: bool) -> tuple[float, str]:
+        answers = (answer, rival) if first else (rival, answer)
+        preference = await pipeline.ask(PREFER, example.full_question, *answers)
+        result = RESULT_OF_FIRST[preference.value]
+        # The reasons mention answers 1 and 2, so they get the number of the answer that is scored.
+        place = f"(read as answer {1 if first else 2}) " if preference.explanation else ""
+        return result if first else WON - result, f"{place}{preference.explanation}"
 
     if pipeline.both_orders:
-        (result_first, reasons_first), (result_second, reasons_second) = await gather_two(
-            judge_first(), judge_second()
+        (won_first, as_first), (won_second, as_second) = await gather_two(
+            judge(first=True), judge(first=False)
         )
-        return Places(result_first, result_second), " ".join(filter(None, (reasons_first, reasons_second)))
-    result, reasons = await (judge_first() if first else judge_second())
+        return Places(won_first, won_second), " ".join(filter(None, (as_first, as_second)))
+    result, reasons = await judge(first=first)
     return (Places(first=result) if first else Places(second=result)), reasons
-
-
-def _reasons(place: str, preference: Verdict) -> str:
-    """Return the judge's reasons, which mention answers 1 and 2, with the number of the answer that is scored."""
-    return f"(read as answer {place}) {preference.explanation}" if preference.explanation else ""
 
 
 def arena_notes(score: Score | None) -> dict[str, object]:
@@ -269,7 +200,6 @@ LENGTHS: Final = {"shorter": 0.8, "as long": 1.25, "longer": inf}
 
 
 def _length_bias(outcomes: Iterable[Outcome]) -> list[dict[str, object]]:
-    """Return for each group of `LENGTHS` the wins among the decided verdicts, with their share and its interval."""
     decided: dict[str, list[int]] = {length: [] for length in LENGTHS}
     for outcome in outcomes:
         counts, answer = outcome.evidence.counts, outcome.evidence.answer
@@ -278,18 +208,18 @@ def _length_bias(outcomes: Iterable[Outcome]) -> list[dict[str, object]]:
         ratio = len(answer.split()) / max(len(outcome.evidence.expected[0].split()), 1)
         decided[next(length for length, limit in LENGTHS.items() if ratio <= limit)].append(counts["wins"])
     return [
-        {"length": length, "wins": sum(wins), "verdicts": len(wins), **_estimate("win_rate", _share(wins))}
+        {
+            "length": length,
+            "wins": sum(wins),
+            "verdicts": len(wins),
+            **_estimate("win_rate", proportion(sum(wins), len(wins))),
+        }
         for length, wins in decided.items()
         if wins
     ]
 
 
-def _share(wins: Sequence[int]) -> Estimate:
-    return Estimate(sum(wins) / len(wins), *wilson_interval(sum(wins), len(wins)))
-
-
 def _domains(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
-    """Return the sums of the counts for each domain, in alphabetical order; empty for fewer than two domains."""
     domains: dict[str, Counter[str]] = {}
     for outcome in outcomes:
         domain = outcome.example.tags.get(DOMAIN_TAG)
@@ -302,32 +232,23 @@ def _domains(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
 
 
 def position_bias_entry(verdicts: Iterable[Places]) -> dict[str, object] | None:
+    """Return the key `position_bias`; in one order it does not show a bias that turns verdicts into ties."""
     places = list(verdicts)
-    return _bias_in_both_orders(places) or _bias_in_one_order(places)
-
-
-def _bias_in_both_orders(places: Sequence[Places]) -> dict[str, object] | None:
     pairs = [(first, second) for first, second in places if first is not None and second is not None]
-    bias = position_bias(pairs)
-    if bias is None:
+    if (bias := position_bias(pairs)) is not None:
+        return {
+            "orders": 2,
+            "verdicts": len(pairs),
+            **_estimate("flip_rate", bias.flips),
+            **_estimate("first_place", bias.first),
+            "p_value": bias.p_value,
+        }
+    of_first = [place.first for place in places]
+    of_first += [1 - place.second for place in places if place.second is not None]
+    wins, decided = of_first.count(WON), of_first.count(WON) + of_first.count(LOST)
+    if not decided:
         return None
-    return {
-        "orders": 2,
-        "verdicts": len(pairs),
-        **_estimate("flip_rate", bias.flips),
-        **_estimate("first_place", bias.first),
-        "p_value": bias.p_value,
-    }
-
-
-def _bias_in_one_order(places: Sequence[Places]) -> dict[str, object] | None:
-    verdicts = [place.first for place in places]
-    verdicts += [1 - place.second for place in places if place.second is not None]
-    wins, losses = verdicts.count(WON), verdicts.count(LOST)
-    share = first_place_share(wins, losses)
-    if share is None:
-        return None
-    return {"orders": 1, "verdicts": wins + losses, **_estimate("first_place", share)}
+    return {"orders": 1, "verdicts": decided, **_estimate("first_place", proportion(wins, decided))}
 
 
 def _estimate(name: str, estimate: Estimate | None) -> dict[str, object]:
@@ -337,7 +258,6 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, object]:
 
 
 def arena_text(entry: Mapping[str, Any]) -> str:
-    """Return the share without an answer, and the position bias and the length bias of the judge."""
     arena = entry["arena"]
     no_answer = f"no answer {arena['no_answer_ratio']:.1%} ({entry['counts']['no_answer']} of {entry['n']})"
     lengths = ", ".join(
@@ -406,7 +326,6 @@ SCORES: Final = tuple(
         separable=False,
         depends_on_ids=True,
         notes=arena_notes,
-        family=FAMILY,
         definition=definition,
         worked=(0.0, "the reference won"),
         needs=(LONG_REFERENCE,),

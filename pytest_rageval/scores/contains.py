@@ -5,28 +5,22 @@ nothing, but a passage may contain the answer by chance. A long-form `reference`
 `answer_set` is needed.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.answers.overlap import containment
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
 from pytest_rageval.scores.passage_labels import Label, label_each_passage, label_scores, score_by_labels
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 
-async def evaluate_contains(
-    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
-) -> list[Outcome]:
-    """Unscored: an example without `answers` or `answer_set`, because a long-form `reference` occurs in no passage."""
+async def _label(_pipeline: Pipeline, example: Example, _resolved: ResolvedScore, passage: Document) -> Label:
+    return Label(float(contains_answer(example, passage)))
 
-    async def annotate(example: Example, passage: Document) -> Label:
-        return Label(float(contains_answer(example, passage)))
 
-    label_ranking = label_each_passage(pipeline, resolved, annotate, lambda example: bool(example.wanted))
-    return await score_by_labels(pipeline, examples, resolved, label_ranking)
+# A long-form `reference` occurs in no passage.
+evaluate_contains: Final = score_by_labels(label_each_passage(_label, lambda example: bool(example.wanted)))
 
 
 def contains_answer(example: Example, passage: Document) -> bool:
@@ -49,7 +43,7 @@ FAMILY: Final = Family(
 )
 
 SCORES: Final = label_scores(
-    ScoreDef("contains", evaluate_contains, frozenset(), family=FAMILY, needs=(REFERENCES,)),
+    ScoreDef("contains", evaluate_contains, needs=(REFERENCES,)),
     {
         "p": "The share of the first k that contain an answer.",
         "recall": "The share of the retrieved passages with an answer that are among the first k.",

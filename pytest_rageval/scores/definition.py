@@ -75,31 +75,20 @@ def _default_comparisons(_pipeline: Pipeline, resolved: ResolvedScore) -> dict[s
 
 @dataclass(frozen=True, kw_only=True)
 class WorkedExample:
-    """A question, and what the retriever, the generator and the judge return for it. Tests compute its scores.
+    """A question, and what the retriever, the generator and the judge return for it. Tests compute its scores."""
 
-    Attributes:
-        text: the example in words.
-        record: the record in the eval set.
-        retrieved: the ids of the retrieved passages; empty for a score that no single run has.
-        others: the ids of the passages that are retrieved for other questions.
-        texts: the texts of passages by id; "Passage ID." for all others.
-        metadata: the metadata of passages by id.
-        stages: the ids of the passages that each stage returns.
-        retrieval: the other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
-        says: the answers of the generator, by the ids of the passages in the prompt, separated by spaces.
-        judge: what the user's judge says, by method: "relevant" has the relevant texts, "support" the labels by text.
-    """
-
-    text: str
+    text: str  # the example in words
     k: int
-    record: Mapping[str, object]
-    retrieved: Sequence[str]
-    others: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    stages: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    record: Mapping[str, object]  # of the eval set
+    retrieved: Sequence[str]  # ids of passages; empty for a score that no single run has
+    others: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the same of other questions
+    texts: Mapping[str, str] = field(default_factory=dict)  # of passages by id; "Passage ID." for all others
+    metadata: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # of passages by id
+    stages: Mapping[str, Sequence[str]] = field(default_factory=dict)  # ids of passages by stage
+    # The other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
     retrieval: Mapping[str, object] = field(default_factory=dict)
-    says: Mapping[str, str] = field(default_factory=dict)
+    says: Mapping[str, str] = field(default_factory=dict)  # answers, by the ids of the passages in the prompt
+    # By method of the user's judge: "relevant" has the relevant texts, "support" the labels by text.
     judge: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -107,85 +96,58 @@ class WorkedExample:
 class Family:
     """What the scores of a method have in common.
 
-    Attributes:
-        title: the heading under which lists of scores show the scores.
-        doc: the docstring of the module: the question that the scores answer, an empty line, and a text in Markdown
-            with links from the page of scores.
-        requests: the requests of one question, as a text.
-        source: the publications that define the scores; sentences.
-        example: the example in which each score has the value `ScoreDef.worked`.
+    `doc` is the docstring of the module: the question that the scores answer, an empty line, and a text in Markdown
+    with links from the page of scores.
     """
 
-    title: str
+    title: str  # the heading under which lists of scores show the scores
     doc: str | None
-    requests: str
-    source: str
-    example: WorkedExample
+    requests: str  # of one question, as a text
+    source: str  # the publications that define the scores; sentences
+    example: WorkedExample  # in which each score has the value `ScoreDef.worked`
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreDef:
-    """The definition of a score, built in or added by a plugin.
+    """The definition of a score, built in or added by a plugin."""
 
-    Attributes:
-        name: the name that users write, without the cut-off.
-        asks: what the score may ask generator, comparator and judge, out of `scores.known_dependencies()`; empty if it
-            needs no model.
-        asks_more: returns what it asks besides, by the settings of a run.
-        asks_all: whether it is not known what the score asks, so that `asks` has everything.
-        scale: the lowest and the highest value of an example; None: unknown.
-        comparisons: returns the comparators that the score uses, by their keyword in the fingerprint.
-        settings: returns further settings of the run that change the score, by name, for the fingerprint.
-        separable: whether the score of an example does not depend on the other examples.
-        depends_on_ids: whether the score of an example depends on the other examples only by their ids. `ExampleSubset`
-            has the ids of the whole set.
-        corrected_by: the human labels that can correct the mean: labels of "answers" if the values are verdicts on
-            answers, of "passages" if they are measures over verdicts on passages; None: the mean cannot be corrected.
-        notes: returns the keys that only this score has in its report entry. The argument is None for a score that
-            could not be computed.
-        definition: the definition of an example's value, in one sentence.
-        worked: the value in the worked example of the family, and how it is computed.
-        needs: the data that an example must have, such as `GOLD`. The needed models follow from `asks`.
-        extra: the extra of this package that the score needs.
-        is_cost: whether a lower value is better, so that only `max` bounds the score.
-        is_time: whether the values are durations. Such a score is evaluated before the other scores of a test, while
-            nothing else runs.
-        semi_gold: whether the keyword `draws` sets the number of answers from the gold passages. Otherwise it sets the
-            number of answers that are scored.
-        ir_measures: the name of the measure in the package ir_measures; empty if it has none.
-        takes_relevant: the rules of relevance that the keyword `relevant` may name.
-        one_passage: whether the generator reads one passage at a time, so that the passages have no order.
-        paired_score: the score, without the cut-off, that is reported together with this one over their common
-            examples; empty: no score.
-        strata: counts verdicts on answers by the verdicts of this score, on their context; None: it has no such ones.
-    """
-
-    name: str
+    name: str  # that users write, without the cut-off
     evaluate: Evaluation
+    # What the score may ask generator, comparator and judge, out of `scores.known_dependencies()`.
     asks: "AbstractSet[str | JudgeTask[Any]]" = frozenset()
-    scale: tuple[float, float] | None = UNIT
+    scale: tuple[float, float] | None = UNIT  # the lowest and the highest value of an example; None: unknown
+    # Returns the comparators that the score uses, by their keyword in the fingerprint.
     comparisons: Callable[[Pipeline, ResolvedScore], Mapping[str, str | None]] = _default_comparisons
+    # Returns further settings of the run that change the score, by name, for the fingerprint.
     settings: Callable[[Pipeline, ResolvedScore], Mapping[str, object]] = lambda _pipeline, _resolved: {}
+    # Returns what it asks besides, by the settings of a run.
     asks_more: "Callable[[Pipeline], AbstractSet[str | JudgeTask[Any]]]" = lambda _pipeline: frozenset()
-    asks_all: bool = False
-    separable: bool = True
-    depends_on_ids: bool = False
+    asks_all: bool = False  # whether it is not known what the score asks, so that `asks` has everything
+    separable: bool = True  # whether the score of an example does not depend on the other examples
+    depends_on_ids: bool = False  # or on their ids alone; `ExampleSubset` has those of the whole set
+    # The human labels that can correct the mean: of "answers" if the values are verdicts on answers, of "passages" if
+    # they are measures over verdicts on passages; None: the mean cannot be corrected.
     corrected_by: Literal["answers", "passages"] | None = None
+    # Returns the keys that only this score has in its report entry; of None if the score could not be computed.
     notes: Callable[[Score | None], Mapping[str, object]] = lambda _score: {}
-    family: Family | None = None
-    definition: str = ""
-    worked: tuple[float, str] = (0.0, "")
-    needs: tuple[str, ...] = ()
-    extra: str | None = None
+    family: Family | None = None  # of a built-in score; the `FAMILY` of its module, if it names no other
+    definition: str = ""  # of an example's value, in one sentence
+    worked: tuple[float, str] = (0.0, "")  # the value in the example of the family, and how it is computed
+    needs: tuple[str, ...] = ()  # the data that an example must have, such as `GOLD`
+    extra: str | None = None  # of this package that the score needs
     needs_k: bool = True
-    is_cost: bool = False
+    is_cost: bool = False  # whether a lower value is better, so that only `max` bounds the score
     statistic: Statistic = MEAN
+    # Whether the values are durations. Such a score is evaluated before the others of a test, while nothing else runs.
     is_time: bool = False
+    # Whether the keyword `draws` sets the number of answers from the gold passages, not of those that are scored.
     semi_gold: bool = False
-    ir_measures: str = ""
-    takes_relevant: AbstractSet[str] = frozenset()
-    one_passage: bool = False
+    ir_measures: str = ""  # the name of the measure in the package ir_measures; empty if it has none
+    takes_relevant: AbstractSet[str] = frozenset()  # the rules that the keyword `relevant` may name
+    one_passage: bool = False  # whether the generator reads one passage at a time, so that they have no order
+    # The score, without the cut-off, that is reported together with this one over their common examples.
     paired_score: str = ""
+    # Counts verdicts on answers by the verdicts of this score on their context; None: it has no such ones.
     strata: Callable[[Sequence[Outcome], Sequence[Outcome]], Mapping[str, object]] | None = None
 
     @property
@@ -203,7 +165,6 @@ class ScoreDef:
 
     @property
     def keywords(self) -> frozenset[str]:
-        """The keywords of a threshold that change the score."""
         keywords = {
             keyword for keyword, dependencies in KEYWORD_DEPENDENCIES.items() if dependencies & self.asks
         }
@@ -311,7 +272,6 @@ class ScoreDef:
 
 
 def _changed_draws(draw_settings: DrawSettings) -> dict[str, int]:
-    """Return the numbers of draws that differ from their defaults, by their name in the fingerprint."""
     numbers = {
         "draws": (draw_settings.answers, DEFAULT_DRAWS.answers),
         "gold draws": (draw_settings.gold, DEFAULT_DRAWS.gold),
@@ -471,21 +431,27 @@ async def score_with_progress(
     score: Callable[[Example], Awaitable[Scored | Outcome]],
 ) -> list[Outcome]:
     """Call `score_each` for a limited number of concurrent examples; the pipeline counts the examples that wait."""
-    with pipeline.track_scoring(len(examples)) as start_example:
+    waiting = len(examples)
+    pipeline.waiting_examples += waiting
 
-        def start(example: Example) -> Awaitable[Scored | Outcome]:
-            start_example()
-            return score(example)
+    def start(example: Example) -> Awaitable[Scored | Outcome]:
+        nonlocal waiting
+        waiting -= 1
+        pipeline.waiting_examples -= 1
+        pipeline.started_examples += 1
+        return score(example)
 
-        limit = max(MAX_CONCURRENT_EXAMPLES, pipeline.retriever.max_concurrency)
+    limit = max(MAX_CONCURRENT_EXAMPLES, pipeline.retriever.max_concurrency)
+    try:
         return await score_each(examples, start, max_concurrency=limit)
+    finally:
+        # If the run was interrupted, some of the examples were not started.
+        pipeline.waiting_examples -= waiting
 
 
 def each_example(
     score: Callable[[Pipeline, Example, ResolvedScore], Awaitable[Scored | Outcome]],
 ) -> Evaluation:
-    """Turn a function that scores one example into an evaluation of all examples."""
-
     @wraps(score)
     async def evaluate(
         pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore

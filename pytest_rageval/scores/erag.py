@@ -10,34 +10,44 @@ answer is compared; `label="f1"` uses the value itself as the label. For labels 
 from collections.abc import Sequence
 from typing import Final
 
+from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
-from pytest_rageval.scores.passage_labels import Label, label_each_passage, label_scores, score_by_labels
+from pytest_rageval.scores.passage_labels import (
+    BINARY_ONLY_MEASURES,
+    GRADED_LABELS_REMEDY,
+    Label,
+    label_each_passage,
+    label_scores,
+    score_by_labels,
+)
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, has_references
+
+
+async def _label(pipeline: Pipeline, example: Example, resolved: ResolvedScore, passage: Document) -> Label:
+    """Label a passage by the answer that the generator gives from it alone; an abstention is 0."""
+    answer = await pipeline.answer_from(example.full_question, [passage])
+    comparator = resolved.label or resolved.comparator
+    return Label(await pipeline.partial_correctness(example, answer, comparator), answer)
+
+
+_score: Final = score_by_labels(label_each_passage(_label, has_references))
 
 
 async def evaluate_erag(
     pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
 ) -> list[Outcome]:
-    """Label each passage by the answer that the generator gives from that passage alone; an abstention is 0.
-
-    Unscored: an example without reference answers; an example with a passage that has no answer or no label.
-
-    Raises:
-        InputError: the measure needs labels of 0 and 1, and the comparator returns grades.
-    """
-    comparator = resolved.label or resolved.comparator
-
-    async def annotate(example: Example, passage: Document) -> Label:
-        answer = await pipeline.answer_from(example.full_question, [passage])
-        return Label(await pipeline.partial_correctness(example, answer, comparator), answer)
-
-    label_ranking = label_each_passage(pipeline, resolved, annotate, has_references)
-    return await score_by_labels(
-        pipeline, examples, resolved, label_ranking, graded=pipeline.comparison(comparator).graded
-    )
+    """Unscored: an example without reference answers; an example with a passage that has no answer or no label."""
+    # Checked before the first request.
+    comparison = pipeline.comparison(resolved.label or resolved.comparator)
+    if comparison.graded and resolved.part in BINARY_ONLY_MEASURES:
+        raise InputError(
+            f"eRAG's {resolved.part} is defined for labels of 0 and 1 only, and these are graded.\n"
+            f"{GRADED_LABELS_REMEDY}"
+        )
+    return await _score(pipeline, examples, resolved)
 
 
 FAMILY: Final = Family(
@@ -61,7 +71,6 @@ SCORES: Final = label_scores(
         evaluate_erag,
         {"generate", "compare", "label"},
         comparisons=lambda _pipeline, resolved: {"comparator": resolved.label or resolved.comparator},
-        family=FAMILY,
         needs=(REFERENCES,),
         one_passage=True,
     ),

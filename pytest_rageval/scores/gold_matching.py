@@ -1,10 +1,6 @@
 """Finds the gold passages in a ranking, and their ranks, independently of how the corpus was chunked."""
 
-from collections.abc import (
-    Collection,
-    Iterable,
-    Sequence,
-)
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, cast
@@ -48,21 +44,13 @@ WHOLE: Final[tuple[Interval, ...]] = ((0.0, 1.0),)
 
 
 class GoldHit(NamedTuple):
-    """The result of looking for one gold passage in a ranking.
+    """The result of looking for one gold passage in a ranking."""
 
-    Attributes:
-        rank: the rank, from 0, of the document at which the required share is reached; None if it is not reached.
-        documents: the ranks of the documents that are the passage or a part of it; empty if the passage is not found.
-        kind: the least reliable kind of match that the share needed.
-        comparable: whether at least one document can be compared with the passage.
-        source: how the file of a span was identified: by its "path", by the "end" of a path, or "ambiguous" if several
-            paths have that end. An ambiguous passage is not found.
-    """
-
-    rank: int | None
-    documents: tuple[int, ...]
-    kind: MatchKind | None
-    comparable: bool
+    rank: int | None  # from 0, of the document at which the required share is reached; None: not found
+    documents: tuple[int, ...]  # the ranks of those that are the passage or a part of it
+    kind: MatchKind | None  # the least reliable kind of match that the share needed
+    comparable: bool  # whether at least one document can be compared with the passage
+    # How the file of a span was identified. If several paths have that end, it is ambiguous, and not found.
     source: Literal["path", "end", "ambiguous"] | None = None
 
 
@@ -102,7 +90,6 @@ class GoldMatch:
 
     @property
     def surplus(self) -> int:
-        """The number of labels less the number of documents."""
         return len(self.labels) - len(self._ranking)
 
     @cached_property
@@ -115,7 +102,6 @@ class GoldMatch:
 
     @property
     def found(self) -> list[bool]:
-        """Whether each gold passage is found, by position in `gold`."""
         return [hit.rank is not None for hit in self._hits]
 
     @property

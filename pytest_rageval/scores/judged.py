@@ -14,7 +14,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import MAX_GRADE, MIN_GRADE, JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, RATINGS_FORMAT, parse_rating, parse_ratings
-from pytest_rageval.answers.judge.tasks import explained, invalid_result, require_result, split_explanation
+from pytest_rageval.answers.judge.tasks import explained, read_explained
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
@@ -41,16 +41,15 @@ from pytest_rageval.scores.pipeline import (
 GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))
 
 
-def _read_rating(returned: object) -> Verdict:
-    grade, explanation = split_explanation(require_result(returned, "rating"))
+ALLOWED: Final = (
+    f"Return a grade from {MIN_GRADE} to {MAX_GRADE}, or (grade, explanation), or None for no rating."
+)
+
+
+def _grade(value: object) -> float | None:
     # A bool is rejected: True would be 1, the worst grade.
-    score = None if isinstance(grade, bool) else as_number(grade)
-    if score is None or not MIN_GRADE <= score <= MAX_GRADE or not isinstance(explanation, str):
-        allowed = (
-            f"Return a grade from {MIN_GRADE} to {MAX_GRADE}, or (grade, explanation), or None for no rating."
-        )
-        raise invalid_result(returned, allowed)
-    return Verdict(score, explanation)
+    grade = None if isinstance(value, bool) else as_number(value)
+    return grade if grade is not None and MIN_GRADE <= grade <= MAX_GRADE else None
 
 
 RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
@@ -60,7 +59,7 @@ RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
         texts=("question", "rated*", "held against*"),
         parse=parse_rating,
         vote=partial(explained, median),
-        read=_read_rating,
+        read=partial(read_explained, number_of=_grade, allowed=ALLOWED, what="rating"),
         call="rate(criterion, question, rated, against), which the scores judged.* need",
         returns="a grade from 1 to 5, and why",
         decides="A rating from 1 to 5",
@@ -190,37 +189,27 @@ FAMILY: Final = Family(
     ),
 )
 
+_graded: Final = partial(ScoreDef, scale=GRADES, asks_more=_asks_together, worked=(4.0, "the grade"))
+
 SCORES: Final = (
-    ScoreDef(
+    _graded(
         "judged.correctness",
         evaluate_correctness,
         {"generate", RATE["correctness"]},
-        GRADES,
-        asks_more=_asks_together,
-        family=FAMILY,
-        worked=(4.0, "the grade"),
         definition="The correctness of the answer, judged by the references. An abstention is 1.",
         needs=(REFERENCES,),
     ),
-    ScoreDef(
+    _graded(
         "judged.faithfulness",
         evaluate_faithfulness,
         {"generate", RATE["faithfulness"]},
-        GRADES,
-        asks_more=_asks_together,
-        family=FAMILY,
-        worked=(4.0, "the grade"),
         definition="Whether the retrieved passages support the answer. An abstention is 5; an answer without any "
         "retrieved passage is 1.",
     ),
-    ScoreDef(
+    _graded(
         "judged.context_quality",
         evaluate_context_quality,
         {RATE["context_quality"]},
-        GRADES,
-        asks_more=_asks_together,
-        family=FAMILY,
-        worked=(4.0, "the grade"),
         definition="Whether the retrieved passages contain the key facts of the gold passages.",
         needs=(GOLD_TEXTS,),
     ),

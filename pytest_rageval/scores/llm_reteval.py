@@ -159,20 +159,13 @@ def _companion_values(ranks: Labelled, k: int) -> Mapping[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceChecks:
-    """The answers to an example compared with its reference answers; None means "not known".
+    """The answers to an example compared with its reference answers; None means "not known"."""
 
-    Attributes:
-        correct: whether the answer from the retrieved passages is right.
-        semi_gold_correct: whether at least one of the semi-gold answers is right.
-        partly: whether the semi-gold answers have only some of several right answers, and the answer from the retrieved
-            passages has another one.
-        near_duplicate: whether a retrieved passage is a near-duplicate of a gold passage.
-    """
-
-    correct: bool | None = None
-    semi_gold_correct: bool | None = None
+    correct: bool | None = None  # the answer from the retrieved passages
+    semi_gold_correct: bool | None = None  # at least one of the semi-gold answers
+    # The semi-gold answers have only some of several right answers, and the answer has another one.
     partly: bool | None = None
-    near_duplicate: bool = False
+    near_duplicate: bool = False  # a retrieved passage is one of a gold passage
 
 
 UNCHECKED: Final = ReferenceChecks()
@@ -267,7 +260,6 @@ class _Triage:
             return False
 
         async def has(text: str, aliases: Sequence[str]) -> bool | None:
-            """Return True if an answer has the wanted answer with these aliases."""
             comparison = self.pipeline.compare(self.example.full_question, aliases, text, self.comparator)
             return await _is_yes(comparison)
 
@@ -335,7 +327,8 @@ def triage_notes(score: Score | None) -> dict[str, object]:
     """
     outcomes = () if score is None else score.outcomes
     cases = Counter(outcome.case for outcome in outcomes if outcome.case is not None)
-    known = bool(cases) or not any(map(_disagrees, outcomes))
+    disagree = any((value >= YES_THRESHOLD) != (recall > 0) for value, recall in _pairs(outcomes))
+    known = bool(cases) or not disagree
     refined = [outcome for outcome in outcomes if known and outcome.case not in RECALL_ERRED]
     return {
         **ceiling_notes(score),
@@ -344,19 +337,17 @@ def triage_notes(score: Score | None) -> dict[str, object]:
     }
 
 
-def _disagrees(outcome: Outcome) -> bool:
-    recall = outcome.evidence.recall
-    return (
-        outcome.value is not None and recall is not None and (outcome.value >= YES_THRESHOLD) != (recall > 0)
-    )
-
-
-def _spearman(outcomes: Sequence[Outcome]) -> float | None:
-    pairs = [
+def _pairs(outcomes: Sequence[Outcome]) -> list[tuple[float, float]]:
+    """Return the verdict and the recall of each question that has both."""
+    return [
         (outcome.value, outcome.evidence.recall)
         for outcome in outcomes
         if outcome.value is not None and outcome.evidence.recall is not None
     ]
+
+
+def _spearman(outcomes: Sequence[Outcome]) -> float | None:
+    pairs = _pairs(outcomes)
     return spearman_rho([value for value, _ in pairs], [recall for _, recall in pairs])
 
 
@@ -419,7 +410,6 @@ SCORES: Final = (
         {"generate", "compare"},
         corrected_by="answers",
         notes=triage_notes,
-        family=FAMILY,
         definition="The judge's verdict whether the answer from the first k retrieved passages says the same as "
         "one of the answers from the gold passages.",
         worked=(1.0, "the verdict is yes, though `recall@2` is 0"),

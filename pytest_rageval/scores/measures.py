@@ -41,7 +41,6 @@ class Labelled(NamedTuple):
 
     @property
     def top(self) -> Labels:
-        """The items of `found` whose position is within the cut-off."""
         return tuple([item for item in self.found if item[0] < self.cutoff])
 
 

@@ -88,19 +88,15 @@ SUPPORT: Final[JudgeTask[Labels]] = JudgeTask(
 
 
 @each_example
-async def evaluate_coverage(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
+async def evaluate_passages(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
     """Unscored: an example without nuggets; an example with a passage for which the judge gave no readable labels."""
-    ranking, labels = await _label_ranking(pipeline, example, resolved)
+    vital = resolved.part == "vital"
+    _check_nuggets(example, vital=vital)
+    ranking = await pipeline.ranking_with_texts(example, resolved.k)
+    labels = await _label_texts(pipeline, example, texts_of(ranking))
     best = best_labels(labels, len(example.nuggets))
-    return strict(best), _evidence(example, best, ranking, labels)
-
-
-@each_example
-async def evaluate_vital(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> Scored:
-    _check_nuggets(example, vital=True)
-    ranking, labels = await _label_ranking(pipeline, example, resolved)
-    best = best_labels(labels, len(example.nuggets))
-    return strict(_vital_labels(example, best)), _evidence(example, best, ranking, labels, vital=True)
+    scored = _vital_labels(example, best) if vital else best
+    return strict(scored), _evidence(example, best, ranking, labels, vital=vital)
 
 
 @each_example
@@ -133,15 +129,6 @@ async def evaluate_answer(pipeline: Pipeline, example: Example, resolved: Resolv
     return strict(vital), Evidence(ranking, answer, beside=others, remark=remark)
 
 
-async def _label_ranking(
-    pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[Ranking, list[Labels]]:
-    """Return the ranking, and for each of its passages the labels of the nuggets."""
-    _check_nuggets(example)
-    ranking = await pipeline.ranking_with_texts(example, resolved.k)
-    return ranking, await _label_texts(pipeline, example, texts_of(ranking))
-
-
 async def _label_texts(pipeline: Pipeline, example: Example, texts: Sequence[str]) -> list[Labels]:
     nuggets = [nugget.text for nugget in example.nuggets]
     return await gather_all(pipeline.ask(SUPPORT, example.full_question, nuggets, text) for text in texts)
@@ -161,7 +148,6 @@ def _vital_labels(example: Example, labels: Labels) -> list[float]:
 def _evidence(
     example: Example, best: Labels, ranking: Ranking, labels: Sequence[Labels], *, vital: bool = False
 ) -> Evidence:
-    """Return the share of nuggets that each passage supports, and a remark that names the unsupported nuggets."""
     scored_labels = [_vital_labels(example, of_passage) for of_passage in labels] if vital else labels
     shares = tuple(map(strict, scored_labels))
     return Evidence(ranking, labels=shares, remark=_remark(example, best, vital=vital))
@@ -301,7 +287,6 @@ SCORES: Final = tuple(
         name,
         evaluate,
         {SUPPORT, *generates},
-        family=FAMILY,
         definition=definition,
         worked=worked,
         needs=(NUGGETS,),
@@ -309,14 +294,14 @@ SCORES: Final = tuple(
     for name, evaluate, generates, definition, worked in (
         (
             "nuggets.coverage",
-            evaluate_coverage,
+            evaluate_passages,
             (),
             "The share of the nuggets that at least one of the first k supports, according to the judge.",
             (2 / 3, "2 of 3 nuggets"),
         ),
         (
             "nuggets.vital",
-            evaluate_vital,
+            evaluate_passages,
             (),
             "The share of the vital nuggets that at least one of the first k supports, according to the judge.",
             (0.5, "1 of 2 vital nuggets"),

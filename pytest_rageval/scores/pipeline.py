@@ -4,7 +4,7 @@ import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
@@ -117,21 +117,16 @@ class Dependencies:
 class ResolvedScore:
     """A score with all parameters that determine it, except the examples.
 
-    Attributes:
-        comparator: the expression by which two answers are compared; None for the default comparator.
-        label: the expression by which eRAG compares the answer from one passage; None for `comparator`.
-        order: the order of the passages in the prompt of Rel'-recall: "rank" or "random".
-        relevant: which passages are relevant: the "gold" passages, or those with a "gold_grade>=2"; in Rel'-recall also
-            those that "contains" a wanted answer, or those that the "judge" calls relevant. A number, as in
-            "contains@100" and "judge@20", is the number of retrieved passages that are labelled for scores that count
-            passages beyond the prompt.
+    `relevant` says which passages are relevant: the "gold" passages, or those with a "gold_grade>=2"; in Rel'-recall
+    also those that "contains" a wanted answer, or those that the "judge" calls relevant. A number, as in "contains@100"
+    and "judge@20", is that of the passages that are labelled for scores that count passages beyond the prompt.
     """
 
     spec: Spec
     k: int
-    comparator: str | None = None
-    label: str | None = None
-    order: str = "rank"
+    comparator: str | None = None  # by which two answers are compared; None for the default
+    label: str | None = None  # by which eRAG compares the answer from one passage; None for `comparator`
+    order: str = "rank"  # of the passages in the prompt of Rel'-recall; or "random"
     relevant: str = "gold"
 
     @property
@@ -149,50 +144,35 @@ class Pipeline:
     """One retriever, generator and judge, with all results that they have returned so far.
 
     For use in one event loop. A result is computed when it is first requested, and shared by all scores.
-
-    Attributes:
-        comparator: the expression of the default comparator.
-        seed: the seed of random orders of passages in prompts.
-        match_share: the share of a gold passage that must be retrieved for the passage to count as found.
-        document_id: the path of the field with the ids of the documents; empty: the usual names.
-        both_orders: whether two long answers are judged in both orders.
-        grades_together: whether one request of the judge has the grades by all criteria.
-        repeat: the number of the repeat, from 0. It determines the sample numbers of generator and judge.
-        draw: the number of the draw, from 0: which of the drawn answers this pipeline scores.
-        recorded_verdicts: the judge's verdicts of yes or no so far. A key has the question and the judged texts.
-        has_custom_judge: whether code of the user or of another plugin judges answers, which may fail on every answer.
-        reference: a second retriever, which is timed together with the retriever under test.
-        cached_replies: returns the number of model replies of this run that came from the cache.
-        spool: stores the documents of rankings, of which a report shows only a few.
-        gold_texts: by the digest of an example and the cut-off, the texts of retrieved documents by their `id_key`, for
-            gold passages that have only an id.
     """
 
     retriever: "Retriever"
     generator: "Generator"
     judge: judges.Judge
     _: KW_ONLY
-    comparator: str = "judge"
+    comparator: str = "judge"  # the default one
     measures: Mapping[str, AnswerMeasure] = field(default_factory=lambda: MEASURES)
     comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
-    seed: int = 0
+    seed: int = 0  # of random orders of passages in prompts
     match_share: float = DEFAULT_MATCH_SHARE
-    document_id: str = ""
-    both_orders: bool = False
-    grades_together: bool = False
-    repeat: int = 0
+    document_id: str = ""  # the path of the field with the ids of the documents; empty: the usual names
+    both_orders: bool = False  # whether two long answers are judged in both orders
+    grades_together: bool = False  # whether one request of the judge has the grades by all criteria
+    repeat: int = 0  # from 0; determines the sample numbers of generator and judge
     draw_settings: DrawSettings = DEFAULT_DRAWS
-    draw: int = 0
+    draw: int = 0  # from 0: which of the drawn answers this pipeline scores
+    # The judge's verdicts of yes or no so far. A key has the question and the judged texts.
     recorded_verdicts: dict[tuple[str, ...], float] = field(default_factory=dict)
-    has_custom_judge: bool = False
-    reference: "Retriever | None" = None
-    cached_replies: Callable[[], int] = lambda: 0
-    spool: Spool = field(default_factory=Spool)
+    has_custom_judge: bool = False  # whether foreign code judges answers, which may fail on every answer
+    reference: "Retriever | None" = None  # which is timed together with the retriever under test
+    cached_replies: Callable[[], int] = lambda: 0  # the model replies of this run that came from the cache
+    spool: Spool = field(default_factory=Spool)  # of rankings, of which a report shows only a few
+    # By the digest of an example and the cut-off, the texts of retrieved documents by their `id_key`, for gold passages
+    # that have only an id.
     gold_texts: dict[tuple[str, int], Mapping[str, AbstractSet[str]]] = field(default_factory=dict)
     rankings: Rankings = None  # type: ignore[assignment]  # created from the retriever, and shared by repeats
 
     def __post_init__(self) -> None:
-        """Create the comparators and the empty caches of results."""
         self._comparators: dict[str, judges.Comparator] = {
             "judge": _RecordingComparator(self.judge, self.recorded_verdicts),
             "graded": GradedComparator(self.judge),
@@ -215,30 +195,8 @@ class Pipeline:
         return replace(self, judge=self.judge.repetition(n), repeat=n, recorded_verdicts={})
 
     def draw_pipelines(self, generator: "Generator", draw_settings: DrawSettings) -> list["Pipeline"]:
-        """Return one pipeline per drawn answer, all with the rankings of this pipeline."""
         shared = replace(self, generator=generator, draw_settings=draw_settings)
         return [replace(shared, draw=n) for n in range(draw_settings.answers)]
-
-    @contextmanager
-    def track_scoring(self, number: int) -> Iterator[Callable[[], None]]:
-        """Count this number of examples as waiting to be scored.
-
-        Yields a function that must be called when the scoring of an example starts.
-        """
-        waiting = number
-        self.waiting_examples += number
-
-        def start_example() -> None:
-            nonlocal waiting
-            waiting -= 1
-            self.waiting_examples -= 1
-            self.started_examples += 1
-
-        try:
-            yield start_example
-        finally:
-            # If the run was interrupted, some of the examples were not started.
-            self.waiting_examples -= waiting
 
     async def ranking_with_texts(self, query: Query, k: int) -> Ranking:
         """Return the ranking, for those who read the texts; raise UnusableRanking if a document has none."""
@@ -262,7 +220,6 @@ class Pipeline:
         return answer
 
     async def ranking_and_answer(self, query: Query, k: int) -> tuple[Ranking, str]:
-        """Return the first k retrieved documents, and the generator's answer from these documents."""
         ranking = await self.ranking_with_texts(query, k)
         return ranking, await self.answer_from(_question_to_answer(query, ranking), tuple(ranking.documents))
 
@@ -348,7 +305,6 @@ class Pipeline:
         return tuple(await gather_all(requests))
 
     async def cited_answer(self, query: Query, k: int, order: str = "rank") -> str:
-        """Return the generator's list of all answers in the first k retrieved documents, with citations."""
         ranking = await self.prompt_ranking(query, k, order)
         question, documents = _question_to_answer(query, ranking), ranking.documents
         # The key has the texts in the order of the prompt, so that equal prompts share the answer.
@@ -484,8 +440,6 @@ def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _RecordingComparator:
-    """Compares answers by the judge, and records the verdicts."""
-
     _judge: judges.Judge
     _verdicts: dict[tuple[str, ...], float]
 

@@ -6,11 +6,9 @@ scores are for the comparison of annotators in `rageval.agreement()`, which labe
 passages.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.scores.definition import GOLD, Family, ScoreDef, WorkedExample
 from pytest_rageval.scores.passage_labels import (
     NO_ANSWERS,
@@ -23,19 +21,9 @@ from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.scores.ranking import retrieve_and_match
 
 
-async def evaluate_provenance(
-    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
-) -> list[Outcome]:
-    """As in the paper, only retrieved passages count.
-
-    So `provenance.recall`, unlike `recall`, ignores gold passages that were not retrieved.
-    """
-
-    async def label_ranking(example: Example) -> LabelledRanking:
-        ranking, match = await retrieve_and_match(pipeline, example, resolved)
-        return ranking, [Label(float(bool(positions))) for positions in match.positions], NO_ANSWERS
-
-    return await score_by_labels(pipeline, examples, resolved, label_ranking)
+async def _label_ranking(pipeline: Pipeline, example: Example, resolved: ResolvedScore) -> LabelledRanking:
+    ranking, match = await retrieve_and_match(pipeline, example, resolved)
+    return ranking, [Label(float(bool(positions))) for positions in match.positions], NO_ANSWERS
 
 
 FAMILY: Final = Family(
@@ -52,7 +40,7 @@ FAMILY: Final = Family(
 )
 
 SCORES: Final = label_scores(
-    ScoreDef("provenance", evaluate_provenance, frozenset(), family=FAMILY, needs=(GOLD,)),
+    ScoreDef("provenance", score_by_labels(_label_ranking), needs=(GOLD,)),
     {
         "p": "The share of the first k that are gold passages, or parts of one.",
         "recall": "The share of the retrieved gold passages that are among the first k.",

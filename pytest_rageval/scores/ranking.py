@@ -130,11 +130,8 @@ def gold_ranks(example: Example, match: GoldMatch, k: int) -> Labelled:
 
 def judged_documents(ranking: Ranking, example: Example, share: float) -> list[bool]:
     """Return for each document whether people judged it: it is, or is a part of, a gold passage of any grade."""
-    gold = [replace(each, grade=1) for each in example.gold]
-    match = GoldMatch(ranking, gold, share)
-    if (reason := incomparable_reason(match)) is not None:
-        raise UnusableRanking(reason)
-    return [bool(positions) for positions in match.positions]
+    judged = replace(example, gold=tuple([replace(each, grade=1) for each in example.gold]))
+    return [bool(positions) for positions in match_ranking(ranking, judged, share).positions]
 
 
 @each_example
@@ -192,7 +189,6 @@ def _measure(  # noqa: PLR0913 - attributes of a score
         name,
         evaluate,
         scale=scale,
-        family=FAMILY,
         definition=definition,
         worked=worked,
         needs=(GOLD,),

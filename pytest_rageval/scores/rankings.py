@@ -106,7 +106,6 @@ class SingleFlight:
 
 
 def digest_key(key: Any) -> bytes:
-    """Return a digest of a key, which may contain long texts."""
     try:
         # Version 2 of the format has no references, so equal keys have equal bytes.
         data = marshal.dumps(key, 2)
@@ -269,7 +268,6 @@ class Rankings:
         return replace(ranking, seconds=None) if is_first and not self._retriever.replays else ranking
 
     async def retrieve_alone(self, query: Query, k: int) -> Ranking:
-        """Retrieve a ranking again; the question is not sent in a batch with others."""
         return await self._retrieve(self._retriever.key(query), query, k, alone=True)
 
     def overlapped_cached_reply(self, query: Query, k: int) -> bool:

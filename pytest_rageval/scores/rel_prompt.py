@@ -66,20 +66,15 @@ class Recall:
 class RelPrime:
     """The result of one query.
 
-    Attributes:
-        citation_precision: `|Out ∩ Rel| / |Out|` of the cited passages; None if no passage is cited. A hallucinated
-            citation is in Out and not relevant. The precision over Rel' is the same, because a cited passage that is
-            relevant was in the prompt.
-        parametric: the number of wanted answers that the output lists and that occur in no passage of the prompt: they
-            are from the model's memory.
-        hallucinated: the number of citations that refer to no passage of the prompt.
+    The precision is `|Out ∩ Rel| / |Out|` of the cited passages; None if no passage is cited. A hallucinated citation
+    is in Out and not relevant. The precision over Rel' is the same: a cited passage that is relevant was in the prompt.
     """
 
     answers: Recall
     citations: Recall
     citation_precision: float | None
-    parametric: int
-    hallucinated: int
+    parametric: int  # listed wanted answers that occur in no passage of the prompt: from the model's memory
+    hallucinated: int  # citations that refer to no passage of the prompt
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -97,30 +92,18 @@ OVER_REL: Final = frozenset({"rel.citation", "rel.coverage"})
 
 @dataclass(frozen=True, slots=True)
 class RelPrompt:
-    """The prompt of one example.
+    """The prompt of one example. Passages have names, and wanted answers positions."""
 
-    Attributes:
-        ranking: the passages, in the order of the prompt.
-        relevant: the names of the relevant passages; empty if they are not known.
-        unknown_reason: the reason why the relevant passages are not known; None if they are known.
-        passage_names: for each passage of the prompt, the names of the relevant passages that it is or is a part of; if
-            there are none, a name of its own.
-        available_answers: the positions of the wanted answers in a relevant passage of the prompt or, if the relevant
-            passages are not known, in any passage of the prompt.
-        answers_in_prompt: the positions of the wanted answers in any passage of the prompt.
-        counts: the numbers of relevant passages that were found by an overlap, by its kind.
-        rel_is_known: whether `relevant` includes relevant passages beyond the prompt.
-    """
-
-    ranking: Ranking
-    relevant: frozenset[Hashable]
-    unknown_reason: str | None
+    ranking: Ranking  # the passages, in the order of the prompt
+    relevant: frozenset[Hashable]  # empty if the relevant passages are not known
+    unknown_reason: str | None  # why they are not; None if they are
+    # For each passage, the names of the relevant ones that it is or is a part of, or else a name of its own.
     passage_names: tuple[tuple[Hashable, ...], ...]
     wanted: Sequence[Sequence[str]]
-    available_answers: frozenset[int]
-    answers_in_prompt: frozenset[int]
-    counts: Mapping[str, int]
-    rel_is_known: bool
+    available_answers: frozenset[int]  # in a relevant passage; if these are not known, in any passage
+    answers_in_prompt: frozenset[int]  # in any passage
+    counts: Mapping[str, int]  # of relevant passages that were found by an overlap, by its kind
+    rel_is_known: bool  # whether `relevant` includes relevant passages beyond the prompt
 
     def check_has_relevant(self, resolved: ResolvedScore) -> None:
         if not self.relevant:

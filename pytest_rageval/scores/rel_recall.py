@@ -317,7 +317,6 @@ def _score_def(  # noqa: PLR0913 - attributes of a score
         asks,
         comparisons=lambda pipeline, resolved: {"comparator": _item_comparator(pipeline, resolved)},
         notes=pooled_notes,
-        family=FAMILY,
         definition=definition,
         worked=worked,
         needs=(needs,),

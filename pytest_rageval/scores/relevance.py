@@ -5,14 +5,13 @@ counts as relevant from 0.5 on. People's labels of about 100 questions [correct 
 mean](../how-to/judge-calibration.md#label-passages) for the judge's errors, with an interval.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from pytest_rageval.answers.judge import JudgeTask
 from pytest_rageval.answers.judge.replies import parse_yes_no
 from pytest_rageval.answers.judge.tasks import majority, read_share
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import YES_THRESHOLD, Outcome
+from pytest_rageval.core.outcome import YES_THRESHOLD
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.scores.definition import REFERENCES, Family, ScoreDef, WorkedExample
 from pytest_rageval.scores.passage_labels import (
@@ -41,16 +40,11 @@ RELEVANT: Final = JudgeTask(
 """1 if the passage helps to answer the question, else 0."""
 
 
-async def evaluate_relevance(
-    pipeline: Pipeline, examples: Sequence[Example], resolved: ResolvedScore
-) -> list[Outcome]:
-    async def annotate(example: Example, passage: Document) -> Label:
-        return Label(float(await judge_finds_relevant(pipeline, example, passage)))
+async def _label(pipeline: Pipeline, example: Example, _resolved: ResolvedScore, passage: Document) -> Label:
+    return Label(float(await judge_finds_relevant(pipeline, example, passage)))
 
-    label_ranking = label_each_passage(
-        pipeline, resolved, annotate, has_references, expected=lambda _: NO_ANSWERS
-    )
-    return await score_by_labels(pipeline, examples, resolved, label_ranking)
+
+evaluate_relevance: Final = score_by_labels(label_each_passage(_label, has_references, lambda _: NO_ANSWERS))
 
 
 async def judge_finds_relevant(pipeline: Pipeline, example: Example, passage: Document) -> bool:
@@ -73,14 +67,7 @@ FAMILY: Final = Family(
 )
 
 SCORES: Final = label_scores(
-    ScoreDef(
-        "relevance",
-        evaluate_relevance,
-        {RELEVANT},
-        corrected_by="passages",
-        family=FAMILY,
-        needs=(REFERENCES,),
-    ),
+    ScoreDef("relevance", evaluate_relevance, {RELEVANT}, corrected_by="passages", needs=(REFERENCES,)),
     {
         "p": "The share of the first k that are relevant.",
         "recall": "The share of the relevant retrieved passages that are among the first k.",

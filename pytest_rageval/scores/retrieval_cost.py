@@ -11,6 +11,7 @@ timed](../how-to/cost.md#bound-the-latency-and-cost-of-a-retrieval).
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -139,47 +140,38 @@ FAMILY: Final = Family(
 )
 
 
+_cost: Final = partial(ScoreDef, scale=(0.0, inf), is_cost=True)
+
+
 def _latency(level: float, share: str) -> ScoreDef:
     """Return the definition of a quantile of latency; `share` is the share of questions up to `level`, as a text."""
     statistic = Quantile(level)
-    return ScoreDef(
+    return _cost(
         f"latency.{statistic.name}",
         evaluate_latency,
-        asks=frozenset(),
-        scale=(0.0, inf),
-        family=FAMILY,
         definition="The seconds that a retrieval takes; the score is the value that "
         f"{share} of the questions do not exceed.",
         worked=(0.25, "of one question it is the time itself"),
         needs_k=False,
-        is_cost=True,
         statistic=statistic,
         is_time=True,
     )
 
 
 SCORES: Final = (
-    ScoreDef(
+    _cost(
         "retrieval.cost",
         evaluate_cost,
-        asks=frozenset(),
-        scale=(0.0, inf),
-        family=FAMILY,
         definition="The cost of the retrieval in US dollars, as the retriever reports it in its `Retrieval`.",
         worked=(0.002, "as the retriever says"),
         needs_k=False,
-        is_cost=True,
     ),
-    ScoreDef(
+    _cost(
         "context.tokens",
         evaluate_context_tokens,
-        asks=frozenset(),
-        scale=(0.0, inf),
-        family=FAMILY,
         definition="The number of tokens of the first k passages in the format of a prompt, estimated without a "
         "tokenizer.",
         worked=(14.0, "with its number, `[1]`"),
-        is_cost=True,
     ),
     _latency(0.5, "half"),
     _latency(0.95, "95%"),

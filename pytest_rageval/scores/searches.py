@@ -57,8 +57,6 @@ SCORES: Final = (
     ScoreDef(
         "steps.recall",
         evaluate_steps_recall,
-        asks=frozenset(),
-        family=FAMILY,
         definition="The share of the gold passages that are among the first k of any search.",
         worked=(1.0, "`a` in the first search, `b` in the second; `recall@2` is ½"),
         needs=(GOLD,),
@@ -66,9 +64,7 @@ SCORES: Final = (
     ScoreDef(
         "retrieval.calls",
         evaluate_calls,
-        asks=frozenset(),
         scale=(0.0, inf),
-        family=FAMILY,
         definition="The number of searches; 1 if the retriever returns a plain list. Bound it with `max`.",
         worked=(2.0, "two searches"),
         needs_k=False,

@@ -11,7 +11,6 @@ generator if the context was sufficient, and by the retriever if it was not. See
 [](../explanation/methods.md#sufficient-context).
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,13 +19,7 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.answers.judge.replies import parse_explained_yes_no
-from pytest_rageval.answers.judge.tasks import (
-    explained,
-    invalid_result,
-    majority,
-    require_result,
-    split_explanation,
-)
+from pytest_rageval.answers.judge.tasks import explained, majority, read_explained, require_result
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
 from pytest_rageval.lib.foreign_values import as_share
@@ -41,14 +34,9 @@ RESULTS: Final = ("correct", "wrong", "abstained")
 """The results of an answer that are counted in each stratum."""
 
 
-def _read_verdict(returned: object) -> Verdict:
-    value, explanation = split_explanation(require_result(returned))
-    share = as_share(require_result(value))
-    if share is None or not isinstance(explanation, str):
-        allowed = "Return True or False, a number between 0 and 1, (one of these, explanation), or None for no verdict."
-        raise invalid_result(returned, allowed)
-    return Verdict(share, explanation)
-
+ALLOWED: Final = (
+    "Return True or False, a number between 0 and 1, (one of these, explanation), or None for no verdict."
+)
 
 ENOUGH: Final = JudgeTask(
     name="sufficient",
@@ -56,7 +44,7 @@ ENOUGH: Final = JudgeTask(
     texts=("question", "passages*"),
     parse=parse_explained_yes_no,
     vote=partial(explained, majority),
-    read=_read_verdict,
+    read=partial(read_explained, number_of=lambda value: as_share(require_result(value)), allowed=ALLOWED),
     call="sufficient(question, passages), which the score sufficient needs",
     returns="True or False, and perhaps why",
     decides="Whether passages are enough for an answer",
@@ -83,20 +71,15 @@ def stratify_answers(context: Iterable[Outcome], answers: Iterable[Outcome]) -> 
     are counted as "left_out".
     """
     verdicts = {outcome.example.id: outcome.value for outcome in context}
-    counts = {True: Counter[str](), False: Counter[str]()}
+    strata = {name: dict.fromkeys(RESULTS, 0) for name in (SUFFICIENT, "insufficient")}
     left_out = 0
     for answer in answers:
         verdict = verdicts.get(answer.example.id)
         if verdict is None or answer.value is None:
             left_out += 1
         else:
-            counts[verdict >= YES_THRESHOLD][_result(answer)] += 1
-    names = {True: SUFFICIENT, False: "insufficient"}
-    table = {
-        names[is_sufficient]: {result: numbers[result] for result in RESULTS}
-        for is_sufficient, numbers in counts.items()
-    }
-    return {**table, "left_out": left_out}
+            strata[SUFFICIENT if verdict >= YES_THRESHOLD else "insufficient"][_result(answer)] += 1
+    return {**strata, "left_out": left_out}
 
 
 def _result(outcome: Outcome) -> str:
@@ -173,7 +156,6 @@ SCORES: Final = (
         SUFFICIENT,
         evaluate_sufficient,
         {ENOUGH},
-        family=FAMILY,
         definition="The judge's verdict whether the first k passages contain enough to answer the question.",
         worked=(1.0, "the verdict"),
         strata=stratify_answers,

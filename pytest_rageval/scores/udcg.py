@@ -78,7 +78,6 @@ SCORES: Final = (
         evaluate_udcg,
         {"generate", RELEVANT},
         (0.0, _logistic(1)),
-        family=FAMILY,
         definition="The logistic function of the mean value of the first k passages. The value of a passage is 1 if it "
         "is relevant and the generator answers from it alone, -1/3 if the generator answers although it is not "
         "relevant, 0 if the generator abstains.",

@@ -23,15 +23,12 @@ def accuracy(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
 
 
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None:
-    """Cohen's kappa: chance-corrected agreement of nominal labels.
+    """Cohen's kappa: chance-corrected agreement of nominal labels, from -1 to 1 for full agreement; 0 for chance.
 
     `(p - e) / (1 - e)`, where p is the observed share of items with the same label from both raters, and e is the
-    share that is expected if both raters keep their label frequencies but label independently of each other.
-
-    Returns:
-        A number in [-1, 1]: 1 for full agreement, 0 for chance agreement. The 95% interval is Wilson's interval of p
-        with e held fixed; it has positive width even if all items agree, and is cut at -1. None if kappa is undefined:
-        no items, or a single label for all items.
+    share that is expected if both raters keep their label frequencies but label independently of each other. The 95%
+    interval is Wilson's interval of p with e held fixed; it has positive width even if all items agree, and is cut at
+    -1. None if kappa is undefined: no items, or a single label for all items.
 
     Source: Cohen (1960), "A coefficient of agreement for nominal scales", whose standard error also holds e fixed.
     Wilson's interval in place of the normal one is our choice.
@@ -52,15 +49,12 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> Estimate | None
 
 
 def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimate | None:
-    """Pearson's correlation of two raters' grades.
+    """Pearson's correlation of two raters' grades, in [-1, 1], with the 95% BCa bootstrap interval over items.
 
     Covariance divided by the product of the standard deviations. It measures whether grades rise together, not whether
-    they are equal: a judge that is always one grade too mild has correlation 1. `seed` is the seed of the bootstrap.
-
-    Returns:
-        A number in [-1, 1] with the 95% BCa bootstrap interval over items. The interval has zero width if the grades
-        lie on one line. A resample in which a rater gives a single grade has no correlation and counts as 0. None if
-        the correlation is undefined: fewer than two items, or all grades of a or of b equal.
+    they are equal: a judge that is always one grade too mild has correlation 1. The interval has zero width if the
+    grades lie on one line. A resample in which a rater gives a single grade has no correlation and counts as 0. None if
+    the correlation is undefined: fewer than two items, or all grades of a or of b equal.
 
     Source: Pearson (1896); the interval: Efron (1987), "Better bootstrap confidence intervals".
 
@@ -89,14 +83,11 @@ def majority(labels: Sequence[Label], *, tie: Label) -> Label:
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Kendall's tau-b: concordant minus discordant pairs, corrected for ties.
+    """Kendall's tau-b: concordant minus discordant pairs, corrected for ties; 1 for the same order, else down to -1.
 
     `(C - D) / sqrt((P - T_a) (P - T_b))`. P is the number of pairs of items, C of concordant pairs (a and b order the
-    two items the same way), D of discordant pairs, T_a of pairs tied in a, and T_b of pairs tied in b.
-
-    Returns:
-        A number in [-1, 1]: 1 if a and b order all items the same way. None if tau is undefined: fewer than two items,
-        or all values of a or of b equal.
+    two items the same way), D of discordant pairs, T_a of pairs tied in a, and T_b of pairs tied in b. None if tau is
+    undefined: fewer than two items, or all values of a or of b equal.
 
     Source: Kendall (1945), "The treatment of ties in ranking problems".
 
@@ -119,10 +110,7 @@ def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's rho: Pearson's correlation of the ranks; tied items share their mean rank.
-
-    Returns:
-        A number in [-1, 1], or None if rho is undefined, under the same conditions as `kendall_tau`.
+    """Spearman's rho: Pearson's correlation of the ranks; tied items share their mean rank. None as `kendall_tau`.
 
     Source: Spearman (1904), "The proof and measurement of association between two things".
 
@@ -195,12 +183,9 @@ def rank_biased_overlap(
     the end of the shorter ranking, its agreement there is assumed for what is not seen of it; below the end of both,
     the last agreement. Two empty rankings are equal.
 
-    Webber, Moffat and Zobel (2010), equations 28 and 32; with ties the variant "w" of Corsi and Urbano (2024).
+    A ranking has the groups of tied items, best first; items without ties are groups of one. No item occurs twice.
 
-    Args:
-        first: the groups of tied items, best first; items without ties are groups of one. No item occurs twice.
-        second: the other ranking.
-        p: the persistence, in (0, 1).
+    Webber, Moffat and Zobel (2010), equations 28 and 32; with ties the variant "w" of Corsi and Urbano (2024).
     """
     shorter, longer = sorted((_entering(first), _entering(second)), key=len)
     if not shorter:

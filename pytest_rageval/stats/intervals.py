@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 Z95: Final = 1.959963984540054  # the 97.5% quantile of the standard normal distribution
 
@@ -56,25 +56,17 @@ def mean_interval(values: Sequence[float], *, scale: tuple[float, float] = UNIT,
 def mean_intervals(
     samples: Sequence[Sequence[float]], *, scale: tuple[float, float] = UNIT, seed: int = 0
 ) -> list[Interval]:
-    """95% confidence intervals of the means of several samples of independent scores.
+    """95% confidence intervals of the means of several samples, of the same size, of independent scores.
 
-    The interval of a sample does not depend on the other samples.
+    The interval of a sample does not depend on the other samples. Either end of the scale may be infinite.
 
-    Args:
-        samples: samples of the same size; a sample has one score, any real number, per example.
-        scale: the lowest and the highest possible score; either may be infinite.
-        seed: seed of the bootstrap; proportions do not use it.
-
-    Returns:
-        For each sample `(low, high)` or None:
-
-        - Wilson's interval if every score is an end of the scale, such as 0 or 1.
-        - If all scores are the same number between the ends, resampling would give zero width. The bounds are then the
-          means with unseen scores at the lower and the upper end of the scale; their share is the upper bound of
-          Wilson's interval of 0 out of n.
-        - Otherwise the BCa bootstrap interval.
-        - None for an empty sample, for a single score between the ends, and for equal scores on a scale with an
-          infinite end.
+    - Wilson's interval if every score is an end of the scale, such as 0 or 1.
+    - If all scores are the same number between the ends, resampling would give zero width. The bounds are then the
+      means with unseen scores at the lower and the upper end of the scale; their share is the upper bound of Wilson's
+      interval of 0 out of n.
+    - Otherwise the BCa bootstrap interval.
+    - None for an empty sample, for a single score between the ends, and for equal scores on a scale with an infinite
+      end.
     """
     closed_form = [_interval_without_bootstrap(values, scale) for values in samples]
     to_resample = [
@@ -117,16 +109,11 @@ def _interval_without_bootstrap(values: Sequence[float], scale: tuple[float, flo
 
 
 def quantile_interval(values: Sequence[float], level: float) -> tuple[float, float] | None:
-    """95% distribution-free confidence interval of a quantile, between two order statistics.
+    """95% distribution-free confidence interval of a quantile, between two order statistics of n independent values.
 
-    Args:
-        values: a sample of n independent values.
-        level: level of the quantile in (0, 1), such as 0.5 for the median.
-
-    Returns:
-        The l-th and the u-th smallest value, where l is the largest number with `P(B < l) <= 2.5%`, u is the smallest
-        number with `P(B >= u) <= 2.5%`, and B is binomial with n trials and probability `level`. None if there is no
-        such l or u: with fewer than 6 values for the median, and fewer than 72 for the 95th percentile.
+    The l-th and the u-th smallest value, where l is the largest number with `P(B < l) <= 2.5%`, u is the smallest
+    number with `P(B >= u) <= 2.5%`, and B is binomial with n trials and probability `level`. None if there is no such l
+    or u: with fewer than 6 values for the median, and fewer than 72 for the 95th percentile.
 
     Source: David and Nagaraja (2003), "Order Statistics", section 7.1.
 
@@ -141,33 +128,24 @@ def quantile_interval(values: Sequence[float], level: float) -> tuple[float, flo
             low = rank
         if 1 - below <= tail + 1e-12 and not high:
             high = rank
-        below += _binomial_pmf(n, rank, level)
+        below += binomial_probability(n, rank, level)
     return (ordered[low - 1], ordered[high - 1]) if low and high else None
 
 
-def _binomial_pmf(n: int, successes: int, p: float) -> float:
-    """The binomial probability of this number of successes; by logarithms, because factors may underflow a float."""
-    log_ways = math.lgamma(n + 1) - math.lgamma(successes + 1) - math.lgamma(n - successes + 1)
-    return math.exp(log_ways + successes * math.log(p) + (n - successes) * math.log1p(-p))
+MAX_N_EXACT: Final = 1000
+"""Up to this number of trials the number of ways is an exact integer; above, the error is about 1e-11."""
 
 
-class Statistic(Protocol):
-    """A function that reduces the scores of the examples to one number, with a confidence interval."""
-
-    @property
-    def name(self) -> str:
-        """The name in messages and reports, such as "mean"."""
-
-    def compute(self, values: Sequence[float]) -> float:
-        """Return the statistic of at least one value."""
-
-    def intervals(
-        self, samples: Sequence[Sequence[float]], *, scale: tuple[float, float], seed: int
-    ) -> list[Interval]:
-        """Return the 95% interval of the statistic of each sample; None if the sample does not determine one.
-
-        All samples have the same size.
-        """
+def binomial_probability(trials: int, successes: int, probability: float) -> float:
+    if probability in {0, 1}:
+        return float(successes == trials * probability)
+    if trials <= MAX_N_EXACT:
+        powers = probability**successes * (1 - probability) ** (trials - successes)
+        return math.comb(trials, successes) * powers
+    log_ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(trials - successes + 1)
+    return math.exp(
+        log_ways + successes * math.log(probability) + (trials - successes) * math.log1p(-probability)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +194,7 @@ class Quantile:
     ) -> list[Interval]:
         del scale, seed
         return [quantile_interval(values, self.level) for values in samples]
+
+
+Statistic = Mean | Quantile
+"""Reduces the scores of the examples to one number, with a confidence interval."""

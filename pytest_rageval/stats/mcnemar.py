@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
-MAX_N_EXACT = 1000
-"""Up to this number of trials the number of ways is an exact integer; above, the error is about 1e-11."""
+from pytest_rageval.stats.intervals import binomial_probability
+
 REACH = 10
 """Numbers of changes that are further from their mean than this, in standard deviations, are not summed over."""
 TAIL_RTOL = 1e-17  # terms below this share of the tail do not change a float
@@ -15,8 +15,9 @@ MAX_ITER = 60  # steps of the bisection on [-1, 1]: more than the precision of a
 
 
 def mcnemar_p_value(lost: int, gained: int, n: int) -> float:
-    """One-sided p-value of the alternative that more questions are lost than gained: resample, then flip.
+    """One-sided p-value of the alternative that more of n questions are lost than gained: resample, then flip.
 
+    A question is lost if its score changed from 1 to 0, and gained if from 0 to 1.
     The statistic is McNemar's, `T = (lost - gained) / sqrt(lost + gained)`. Under the null hypothesis n questions are
     drawn from the observed ones with replacement, and each that changed is lost or gained by a fair coin:
     `Σ_j Binomial(j; n, k/n) · P(T(X, j) ≥ T)` with `k = lost + gained`, X the heads of j coins, and `T(X, j) =
@@ -27,13 +28,7 @@ def mcnemar_p_value(lost: int, gained: int, n: int) -> float:
     at most 5.3% (`python tests/benchmarks/false_alarms.py 1 size`). Over runs of a fixed set of questions, of which the
     same few change in every run, it is that of the t-test: 12.5% if it is always the same three, 6.2% if four.
 
-    Args:
-        lost: number of pairs that changed from 1 to 0.
-        gained: number of pairs that changed from 0 to 1.
-        n: number of pairs, unchanged ones included.
-
-    Returns:
-        A number in (0, 1], in at most 0.1 s; 1 if nothing changed. `1 / 2^n` if all n pairs are lost.
+    The result is in (0, 1], after at most 0.1 s: 1 if nothing changed, `1 / 2^n` if all are lost.
 
     Source: Lloyd (2008), "Exact p-values for discrete models obtained by estimation and maximization", for a p-value at
     the estimate of the nuisance parameter, here the share of questions that change.
@@ -75,18 +70,6 @@ def _least_heads(difference: int, changed: int, coins: int) -> int:
     else:
         root = -root
     return max(0, (coins + root + 1) // 2)
-
-
-def binomial_probability(trials: int, successes: int, probability: float) -> float:
-    if probability in {0, 1}:
-        return float(successes == trials * probability)
-    if trials <= MAX_N_EXACT:
-        powers = probability**successes * (1 - probability) ** (trials - successes)
-        return math.comb(trials, successes) * powers
-    log_ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(trials - successes + 1)
-    return math.exp(
-        log_ways + successes * math.log(probability) + (trials - successes) * math.log1p(-probability)
-    )
 
 
 def binomial_tail(trials: int, successes: int, probability: float) -> float:

@@ -31,36 +31,27 @@ NORMAL: Final = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class PairedDrops:
-    """The paired differences of one score, and its null hypothesis: the true mean drop is at most `beyond`.
+    """The paired differences of one score, and its null hypothesis: the true mean drop is at most `beyond`."""
 
-    Attributes:
-        values: for each question, its score in the baseline minus its new score; NaN if one of them is missing.
-        largest: the largest possible difference in either direction; 1 for scores in [0, 1].
-        tolerance: differences up to this count as 0; 1e-6 suits scores that are computed from embeddings.
-    """
-
-    values: Sequence[float]
+    values: Sequence[
+        float
+    ]  # of each question the score in the baseline minus the new one; NaN if one is missing
     beyond: float = 0.0
-    largest: float = 1.0
-    tolerance: float = SCORE_TOLERANCE
+    largest: float = 1.0  # the largest possible difference in either direction
+    tolerance: float = SCORE_TOLERANCE  # differences up to this count as 0; 1e-6 suits scores by embeddings
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTestResult:
-    """Result of the test of one score.
+    """Result of the test of one score, with a confidence interval of the true drop.
 
-    Attributes:
-        drop: the mean difference; None if no question has a difference.
-        p_value: the p-value, adjusted for all scores that are tested jointly.
-        low: lower confidence bound of the true drop. It agrees with the test: at least `beyond` if the p-value is at
-            most alpha, otherwise at most `beyond`.
-        high: upper confidence bound of the true drop.
-        needs_symmetry: True if the result is significant only under the assumption that the differences are symmetric
-            under the null hypothesis. Without it, rare large gains could make up for the observed losses.
+    The interval agrees with the test: `low` is at least `beyond` if the p-value is at most alpha, otherwise at most
+    `beyond`. If `needs_symmetry`, the result is significant only under the assumption that the differences are
+    symmetric under the null hypothesis. Without it, rare large gains could make up for the observed losses.
     """
 
-    drop: float | None
-    p_value: float
+    drop: float | None  # the mean difference; None if no question has a difference
+    p_value: float  # adjusted for all scores that are tested jointly
     low: float
     high: float
     needs_symmetry: bool
@@ -68,14 +59,12 @@ class PairedTestResult:
 
 @dataclass(frozen=True, slots=True)
 class JointTestResult:
-    """Results of a joint test.
+    """Results of a joint test, in the order of the scores.
 
-    Attributes:
-        scores: the result of each score, in the order of the arguments.
-        level: the level of a test of a single score that corresponds to the joint test, between alpha divided by the
-            number of scores and alpha. It is the level of the bounds of the intervals and of the power.
-        settled: True if another seed would lead to the same decisions, except with a probability of 1e-4. False if a
-            p-value is too close to alpha for 1,000,000 draws; it is then set above alpha.
+    `level` is the level of a test of a single score that corresponds to the joint test, between alpha divided by the
+    number of scores and alpha; it is that of the bounds of the intervals and of the power. If `settled`, another seed
+    would lead to the same decisions, except with a probability of 1e-4. Otherwise a p-value is too close to alpha for
+    1,000,000 draws, and is set above alpha.
     """
 
     scores: tuple[PairedTestResult, ...]
@@ -94,9 +83,7 @@ class DropPValues(NamedTuple):
 def joint_drop_test(
     scores: Sequence[PairedDrops], *, alpha: float, clusters: Sequence[Hashable] | None = None, seed: int = 0
 ) -> JointTestResult:
-    """Test whether the means of several scores of the same questions dropped, with an interval of each drop.
-
-    Arguments, p-values and errors are those of `drop_p_values`. Without any difference the interval is ±`largest`.
+    """Test as `drop_p_values`, with an interval of each drop, which is ±`largest` without any difference.
 
     >>> test = joint_drop_test([PairedDrops([1, 1, 1, 1, 1, 0, 0, -1])], alpha=0.05)
     >>> round(test.scores[0].p_value, 3)
@@ -260,7 +247,6 @@ def unseen_gain(drops: Sequence[float], largest: float, *, whole_scale: bool = F
 
 
 def _rows(scores: Sequence[PairedDrops], clusters: Sequence[Hashable] | None) -> list[list[float]]:
-    """Return the differences of each score, without rounding."""
     if not scores:
         raise ValueError("a joint test needs at least one score")
     lengths = {len(score.values) for score in scores}

@@ -11,16 +11,14 @@ from functools import lru_cache
 from statistics import NormalDist, fmean, pvariance
 from typing import Final
 
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE
-from pytest_rageval.stats.mcnemar import binomial_probability, binomial_tail, mcnemar_p_value
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE, binomial_probability
+from pytest_rageval.stats.mcnemar import binomial_tail, mcnemar_p_value
 from pytest_rageval.stats.paired_tests import cluster_sums
 
 POWER: Final = 0.8  # the share of runs in which a drop is to be detected
 MIN_CHANGES: Final = 5  # with fewer changed questions, the number of questions that is needed is unknown
 MAX_EXACT_GAINS: Final = 20  # with more losses and gains by noise, the normal approximation is used
-REACH: Final = (
-    4  # numbers of changes that are further from their mean than this, in standard deviations, are ignored
-)
+REACH: Final = 4  # standard deviations from the mean beyond which numbers of changes are ignored
 BISECTIONS: Final = 8  # of an interval whose ends differ by a factor of 2
 
 
@@ -45,20 +43,15 @@ def detectable_drop(  # noqa: PLR0913 - the parameters of the test
     since few examples underestimate the noise. d is the larger solution of `d - beyond = (z_alpha + z_80)·sqrt((q(d) -
     2·beyond·d + beyond²)·D/n)` and `d - max_drop = z_80·sqrt(q(d)·D/n)`.
 
-    Args:
-        drops: for each question, its score in the baseline minus its new score; from this run, or from two runs of the
-            same retriever, which differ by noise only.
-        alpha: the level of the test of this score, in (0, 0.5): `JointTestResult.level`.
-        max_drop: the drop that is allowed.
-        beyond: the mean drop under the null hypothesis: 0, or `max_drop` if a drop of more than that must be shown.
-        loss: the size of a loss; None for the largest absolute difference, or 1 if all are 0. If questions lose their
-            whole score b, it is `Σ b² / Σ b`.
-        design_effect: D, the variance factor of clusters, computed by the function `design_effect`.
+    The differences are those of this run, or of two runs of the same retriever, which differ by noise only. `alpha` is
+    the level of the test of this score: `JointTestResult.level`. `beyond` is the mean drop under the null hypothesis:
+    0, or `max_drop` if a drop of more than that must be shown. `loss` is the size of a loss; None for the largest
+    absolute difference, or 1 if all are 0. If questions lose their whole score b, it is `Σ b² / Σ b`. D is computed by
+    the function `design_effect`.
 
-    Returns:
-        A number above `max_drop`; larger than any possible drop if there are too few questions. None without
-        questions. In simulations with 60 questions and more, the power at this drop is 0.75 to 0.95
-        (`tests/unit/stats/test_power.py`).
+    The result is above `max_drop`, and larger than any possible drop if there are too few questions; None without
+    questions. In simulations with 60 questions and more, the power at this drop is 0.75 to 0.95
+    (`tests/unit/stats/test_power.py`).
 
     >>> round(detectable_drop([0.0] * 30, alpha=0.05), 3)  # 3 of 30 must be lost
     0.138
@@ -143,12 +136,9 @@ def design_effect(sizes: Sequence[int], correlation: float = 1.0) -> float:
 def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]) -> float | None:
     """Correlation of two values of the same cluster, by one-way analysis of variance; NaN values are ignored.
 
-    `(B - W) / (B + (m0 - 1)·W)`, with B and W the mean squares between and within clusters and
-    `m0 = (n - Σm²/n) / (clusters - 1)`.
-
-    Returns:
-        A number in [-1, 1]: about 0 if clusters have no effect, 1 if the values within each cluster are equal. None if
-        it is undefined: fewer than two clusters, no cluster with two values, or all values equal.
+    `(B - W) / (B + (m0 - 1)·W)`, with B and W the mean squares between and within clusters and `m0 = (n - Σm²/n) /
+    (clusters - 1)`. About 0 if clusters have no effect, 1 if the values within each cluster are equal. None if it is
+    undefined: fewer than two clusters, no cluster with two values, or all values equal.
 
     Source: Fisher (1925), "Statistical methods for research workers", chapter 7; Donner (1986), "A review of inference
     procedures for the intraclass correlation coefficient in the one-way random effects model".

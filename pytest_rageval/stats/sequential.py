@@ -7,9 +7,7 @@ from typing import Final, Literal
 
 EQUAL_UPDATES: Final = 20  # so many comparisons with an anchor have the same level; later ones a lower one
 ANCHOR_SHARES: Final = 8  # alpha is divided by this; found by simulation (`anchor_alpha`)
-CLEAR: Final = (
-    0.01  # the probability that all questions would lead to another verdict than the one that is clear
-)
+CLEAR: Final = 0.01  # the probability that all questions would lead to another verdict than the clear one
 PRIOR_QUESTIONS: Final = 4  # imagined questions: one lost, one gained, two without a change
 MIN_CHANGES: Final = 8  # with fewer observed changes, changes of the whole scale are assumed possible
 SUM_TOLERANCE: Final = 1e-9  # sums of differences that differ by less are equal up to floating-point rounding
@@ -167,19 +165,13 @@ def anchor_alpha(alpha: float, update: int) -> float:
     anchor in 71% of runs with 100 questions, and in 61% at alpha/20. Without a drop any of 20 comparisons calls the
     retriever worse in 4 to 6% of runs where questions change by noise or for good, and in 1 to 3% at alpha/20.
 
-    Args:
-        alpha: the level of the threshold, in (0, 0.5].
-        update: k, which is 1 for the first comparison after the anchor was pinned. All runs until the next update have
-            the same number, since only one of them is merged.
-
-    Raises:
-        ValueError: `update` is below 1.
+    `update` is k, which is 1 for the first comparison after the anchor was pinned. All runs until the next update have
+    the same number, since only one of them is merged.
 
     >>> [round(anchor_alpha(0.05, update), 6) for update in (1, 20, 21, 40, 100)]
     [0.00625, 0.00625, 0.005655, 0.001522, 0.00024]
     """
     if update < 1:
         raise ValueError(f"updates are counted from 1, found {update}")
-    return (
-        alpha / ANCHOR_SHARES * min(1.0, EQUAL_UPDATES * (EQUAL_UPDATES - 1) / max(1, update * (update - 1)))
-    )
+    share = min(1.0, EQUAL_UPDATES * (EQUAL_UPDATES - 1) / max(1, update * (update - 1)))
+    return alpha / ANCHOR_SHARES * share

@@ -20,9 +20,7 @@ MIN_DRAWS = 1000  # draws of the first batch; up to ten times as many if that is
 FIRST_BATCH_SIGNS = 1 << 21  # signs of a fast first batch: about 20 ms
 MAX_BLOCK_SIZE = 1 << 15  # numbers held at a time: they fit in the processor's cache
 TIE_TOL = 1e-9  # tolerance of ties between statistics, whose standard deviation is 1
-JITTER = (
-    1e-12  # added to variances of 1, so that the correlation matrix of proportional columns can be factorized
-)
+JITTER = 1e-12  # added to variances of 1, so that correlations of proportional columns can be factorized
 TAIL_FACTOR = 3.178  # P(weighted sum of random signs > t) is at most this multiple of P(normal > t)
 
 Floats = NDArray[np.float64]
@@ -230,7 +228,6 @@ def _binomial_quantiles(n: int, k: int, chances: Floats) -> NDArray[np.int64]:
 
 
 def _draw_normal_sums(scaled: Floats, rng: np.random.Generator, draws: int) -> Iterator[Floats]:
-    """Yield normal variables with the correlations of the column sums, in blocks of draws."""
     correlations = scaled.T @ scaled + JITTER * np.eye(scaled.shape[1])
     factor = np.linalg.cholesky(correlations).T
     rows = max(1, MAX_BLOCK_SIZE // len(factor))

@@ -27,21 +27,15 @@ MAX_ITER: Final = 200
 class Standing:
     """The result of comparing a system with the best system.
 
-    Attributes:
-        mean: the mean of the system's scores.
-        n: the number of the system's scores.
-        best: True if no other system has a higher mean.
-        shared: number of examples with a score of this system and of the best system.
-        p_value: the p-value, corrected for multiple testing, of the null hypothesis that the system's true mean is not
-            below that of the best system; None for the best.
-        common: the means of this system and of the best system over the shared examples; None if there are no shared
-            examples, or if both systems have scores of the same examples.
+    The p-value, corrected for multiple testing, is that of the null hypothesis that the system's true mean is not below
+    that of the best system; None for the best. `common` has the means of both over the shared examples; None if there
+    are none, or if both systems have scores of the same examples.
     """
 
     mean: float
-    n: int
-    best: bool
-    shared: int
+    n: int  # number of the system's scores
+    best: bool  # whether no other system has a higher mean
+    shared: int  # number of examples with a score of this system and of the best system
     p_value: float | None
     common: tuple[float, float] | None = None
 
@@ -260,9 +254,8 @@ def position_bias(verdicts: Sequence[tuple[float, float]]) -> PositionBias | Non
 
     A judge without position bias may flip verdicts at random; flips in both directions are then equally likely.
 
-    Args:
-        verdicts: for each pair, the score of one of its answers when shown first, and its score when shown second:
-            1 won, 0.5 tied, 0 lost, or any numbers of which higher ones are better.
+    Each pair has the score of one of its answers when shown first, and its score when shown second: 1 won, 0.5 tied, 0
+    lost, or any numbers of which higher ones are better.
 
     Source: the sign test, Dixon and Mood (1946), "The statistical sign test".
 
@@ -281,16 +274,3 @@ def position_bias(verdicts: Sequence[tuple[float, float]]) -> PositionBias | Non
         first=proportion(first, flips) if flips else None,
         p_value=min(1.0, 2 * tail / (1 << flips)),
     )
-
-
-def first_place_share(wins: int, losses: int) -> Estimate | None:
-    """The share of verdicts, without ties, that the answer in the first place won, if pairs are judged in one order.
-
-    It has Wilson's 95% interval, and is None if all verdicts are ties. If the order is random, it is 0.5 without
-    position bias. It does not show a bias that turns verdicts into ties; judging in both orders does.
-
-    >>> first_place_share(15, 5).value
-    0.75
-    """
-    decided = wins + losses
-    return proportion(wins, decided) if decided else None

@@ -133,8 +133,6 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Punctuation:
-    """A punctuation mark."""
-
     form: str
 
 
@@ -155,9 +153,7 @@ class ParsedQuestion:
     wants_year: bool = False  # "what year", "which year"
     wants_place: bool = False  # it starts with "where"
     asks_when: bool = False  # it starts with "when" and does not ask for an exact date or time
-    implied_dimensions: frozenset[str] = (
-        frozenset()
-    )  # those that a number without a unit in an answer may be in
+    implied_dimensions: frozenset[str] = frozenset()  # of a number without a unit in an answer
     counted_noun: str = ""  # the stem of the noun after "how many"
     counted_units: tuple[Unit, ...] = ()  # the readings of the unit after "how many"
 
@@ -421,7 +417,6 @@ def parse_question(text: str) -> ParsedQuestion:
 
 
 def same_figure(figure: Figure, predicted: Figure, question: ParsedQuestion) -> bool:
-    """Return True if a predicted figure matches a figure of a reference, as the question asks for it."""
     expected = _adapt_figure(figure, question)
     matches = figure_matches(expected, predicted, question.implied_dimensions)
     return matches or _is_coarser_date(expected, predicted, question)

@@ -73,10 +73,8 @@ class Phrase:
     cut_right: bool = False  # and at the end
     negated: bool = False  # in the reference
     has_article: bool = False  # before it in the reference
-    reference_stems: frozenset[str] = frozenset()  # of all words of the reference
-    sentence_stems: frozenset[str] = (
-        frozenset()
-    )  # the same, also where those are narrowed to an item of a list
+    reference_stems: frozenset[str] = frozenset()  # of the words of the reference, or of an item of its list
+    sentence_stems: frozenset[str] = frozenset()  # of all words of the reference
     full_words: tuple[Word, ...] = ()  # the words before any were removed; empty for `words`
 
 

@@ -58,8 +58,6 @@ _SPOKEN_CENTURIES = range(10, 21)
 
 @dataclass(slots=True)
 class Number:
-    """A parsed number."""
-
     value: Fraction | int
     end: int  # the index of the first lexeme after the number
     is_ordinal: bool = False  # "21st"
@@ -228,7 +226,6 @@ def _read_spoken_year(lexemes: Sequence[Lexeme], century: Number) -> Number | No
 
 
 def _add_fraction(lexemes: Sequence[Lexeme], number: Number) -> Number:
-    """Parse the fraction of "two and a half" or "one and three quarters" and add it to the number."""
     fraction = _read_fraction(lexemes, number.end + 1) if text_at(lexemes, number.end) == "and" else None
     return Number(number.value + fraction.value, fraction.end) if fraction else number
 

@@ -71,7 +71,6 @@ def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
 
 
 def negates(tokens: Sequence[Token], index: int) -> bool:
-    """Return True if the token at an index negates the tokens after it."""
     form, following = form_at(tokens, index), form_at(tokens, index + 1)
     return following not in _ASSERTING if form in NEGATORS else (form, following) in _CONTRASTS
 
@@ -366,7 +365,6 @@ def _stems_beside(tokens: Sequence[Token], index: int, step: int, ends: Containe
 
 
 def _unique_positions(tokens: Sequence[Token]) -> dict[str, int]:
-    """Return the index of each content word that a text has once, by its stem."""
     stems = [word.stem if (word := content_word_at(tokens, index)) else "" for index in range(len(tokens))]
     counts = Counter(stems)
     return {stem: index for index, stem in enumerate(stems) if stem and counts[stem] == 1}
@@ -386,13 +384,8 @@ def _is_passive(tokens: Sequence[Token], index: int) -> bool:
 
 
 _YES = word_set("yes yeah yep true correct right affirmative indeed")
-
-
 _NO = word_set("no nope false incorrect wrong")
-
-
 ANSWER_STEMS = frozenset(make_word(form).stem for form in _YES | _NO)
-
 
 # "no" in "Typically, no" is the answer, although a word precedes it.
 _MAX_WORDS_BEFORE_POLARITY = 2

@@ -62,7 +62,6 @@ def numbers_by_word(words: str, start: int) -> dict[str, int]:
 
 
 def parse_pairs(table: str) -> dict[str, str]:
-    """Parse "key value, key value" into a dict."""
     return dict(pair.split() for pair in table.split(","))
 
 

@@ -79,8 +79,6 @@ class JudgeTask(Generic[V]):
 
 
 class Comparator(Protocol):
-    """Compares an answer with its references."""
-
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Return 1.0 if the prediction states what at least one reference states, otherwise 0.0.
 

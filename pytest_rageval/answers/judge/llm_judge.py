@@ -181,8 +181,18 @@ class LLMJudge:
             **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
         }
 
+        form = task.response_format
+
         async def request_vote(voter: Voter) -> V:
-            request = self._build_request(task, prompt, parts, voter)
+            request = Request(
+                base_url=self.server.base_url,
+                api=self.server.api,
+                model=voter.model,
+                messages=({"role": "user", "content": prompt},),
+                parameters=self._parameters(response_format=form) if form else self._default_parameters,
+                sample=voter.sample,
+                parts=parts,
+            )
             answer, verdict = await self._request_verdict(task, request)
             if problem := task.problem(verdict, *texts):
                 raise unreadable_reply(problem, answer)
@@ -200,11 +210,9 @@ class LLMJudge:
         return frozenset(self._models)
 
     def repetition(self, n: int) -> "LLMJudge":
-        """Return this judge with the n-th set of samples."""
         return replace(self, voting=replace(self.voting, first_sample=n * self.voting.votes))
 
     def identity(self, task: JudgeTask[Any]) -> Mapping[str, object]:
-        """Return the models, their server and parameters, and the digest of the task's prompt."""
         api = {} if self.server.api == "chat" else {"api": self.server.api}
         addresses = {self.gateway.address(model, self.server.base_url): None for model in self._models}
         return {
@@ -258,20 +266,6 @@ class LLMJudge:
     def _parameters(self, **more: Any) -> dict[str, object]:
         limit = {} if self.max_tokens is None else {"max_tokens": self.max_tokens}
         return merge_parameters({"temperature": self.voting.temperature, **limit, **more}, self.parameters)
-
-    def _build_request(
-        self, task: JudgeTask[Any], prompt: str, parts: Mapping[str, str], voter: Voter
-    ) -> Request:
-        form = task.response_format
-        return Request(
-            base_url=self.server.base_url,
-            api=self.server.api,
-            model=voter.model,
-            messages=({"role": "user", "content": prompt},),
-            parameters=self._parameters(response_format=form) if form else self._default_parameters,
-            sample=voter.sample,
-            parts=parts,
-        )
 
     async def _request_answer(self, request: Request) -> str:
         """Send a request; return the reply without its reasoning, and raise Planned for a placeholder."""

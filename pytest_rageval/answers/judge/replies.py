@@ -316,20 +316,13 @@ def parse_rating(reply: str) -> Verdict:
     >>> parse_rating('{"explanation": "The year is missing.", "grade": 4}')
     Verdict(value=4.0, explanation='The year is missing.')
     """
-    found = find_object(_visible(reply))
-    if found is None:
-        raise ValueError("it is not a JSON object")
-    values = {name.strip().lower(): value for name, value in found.values.items()}
-    grade, explanation, grades = values.get("grade"), values.get("explanation"), _GRADE.parse_object(found)
-    if not grades or ("grade" in values and not _GRADE.parse_value(grade)):
-        raise ValueError(
-            f'"grade" is {_to_json(grade)[:20]}, and not a whole number from {MIN_GRADE} to {MAX_GRADE}'
-        )
+    found, values = _rating_object(reply)
+    grades = _GRADE.parse_object(found)
+    if not grades or ("grade" in values and not _GRADE.parse_value(values["grade"])):
+        raise _no_grade("grade", values)
     if len(grades) > 1:
         raise ValueError("it has different grades")
-    if not isinstance(explanation, str) or not explanation.strip():
-        raise ValueError('"explanation" is not a text')
-    return Verdict(grades.pop(), " ".join(explanation.split()))
+    return Verdict(grades.pop(), _explanation(values))
 
 
 def parse_ratings(reply: str) -> tuple[Verdict, ...]:
@@ -341,23 +334,37 @@ def parse_ratings(reply: str) -> tuple[Verdict, ...]:
     >>> [rating.value for rating in parse_ratings(f'{{"explanation": "Late.", {grades}}}')]
     [4.0, 5.0, 3.0]
     """
-    found = find_object(_visible(reply))
-    if found is None:
-        raise ValueError("it is not a JSON object")
-    values = {name.strip().lower(): value for name, value in found.values.items()}
-    explanation = values.get("explanation")
+    _, values = _rating_object(reply)
     grades: list[float] = []
     for criterion in CRITERIA:
         grade = _GRADE.parse_value(values.get(criterion))
         if len(grade) != 1:
-            raise ValueError(
-                f'"{criterion}" is {_to_json(values.get(criterion))[:20]}, and not a whole number from {MIN_GRADE} to '
-                f"{MAX_GRADE}"
-            )
+            raise _no_grade(criterion, values)
         grades += grade
+    explanation = _explanation(values)
+    return tuple(Verdict(grade, explanation) for grade in grades)
+
+
+def _rating_object(reply: str) -> tuple[FoundObject, Mapping[str, object]]:
+    found = find_object(_visible(reply))
+    if found is None:
+        raise ValueError("it is not a JSON object")
+    return found, {name.strip().lower(): value for name, value in found.values.items()}
+
+
+def _no_grade(key: str, values: Mapping[str, object]) -> ValueError:
+    try:
+        value = json.dumps(values.get(key))
+    except RecursionError:
+        value = "nested too deeply"
+    return ValueError(f'"{key}" is {value[:20]}, and not a whole number from {MIN_GRADE} to {MAX_GRADE}')
+
+
+def _explanation(values: Mapping[str, object]) -> str:
+    explanation = values.get("explanation")
     if not isinstance(explanation, str) or not explanation.strip():
         raise ValueError('"explanation" is not a text')
-    return tuple(Verdict(grade, " ".join(explanation.split())) for grade in grades)
+    return " ".join(explanation.split())
 
 
 SUPPORT_LABELS: Final[Mapping[str, float]] = {
@@ -436,13 +443,6 @@ def _require_verdict(verdict: float | None, problem: str, reply: str) -> float:
     if verdict is None:
         raise unreadable_reply(problem, reply)
     return verdict
-
-
-def _to_json(value: object) -> str:
-    try:
-        return json.dumps(value)
-    except RecursionError:
-        return "nested too deeply"
 
 
 def _verdict_text(value: object) -> str:

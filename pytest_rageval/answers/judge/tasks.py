@@ -42,19 +42,23 @@ ALLOWED_SHARE: Final = (
 
 
 def read_share(verdict: object, allowed: str = ALLOWED_VERDICT) -> float:
-    """Return the user's verdict as a number in [0, 1]; `allowed` says in messages what it may be."""
     score = as_share(require_result(verdict))
     if score is None:
         raise invalid_result(verdict, allowed)
     return score
 
 
-def split_explanation(returned: object) -> tuple[object, object]:
-    """Return the result and the explanation of a pair; the explanation is empty if the result is not a pair."""
-    if isinstance(returned, tuple | list) and len(returned) == 2:  # noqa: PLR2004 - a pair
-        value, explanation = returned
-        return value, explanation
-    return returned, ""
+def read_explained(
+    returned: object, number_of: Callable[[object], float | None], allowed: str, what: str = "verdict"
+) -> Verdict:
+    """Return the user's verdict, which may be a pair with its explanation; `number_of` is None for an unusable one."""
+    value, explanation = require_result(returned, what), ""
+    if isinstance(value, tuple | list) and len(value) == 2:  # noqa: PLR2004 - a pair
+        value, explanation = value
+    number = number_of(value)
+    if number is None or not isinstance(explanation, str):
+        raise invalid_result(returned, allowed)
+    return Verdict(number, explanation)
 
 
 def require_result(returned: object, what: str = "verdict") -> object:
@@ -65,7 +69,6 @@ def require_result(returned: object, what: str = "verdict") -> object:
 
 
 def invalid_result(returned: object, allowed: str) -> InvalidResult:
-    """Return the error for an unusable result of the user's method."""
     shown = repr(returned)
     return InvalidResult(f"returned {shown:.60}", f"returned {shown} for {{question}}.\n{allowed}")
 

@@ -109,5 +109,4 @@ class UserJudge:
         return {"": "none" if method is None else method.identity}
 
     def template(self, task: JudgeTask[Any]) -> str:  # noqa: ARG002 - the same for all tasks
-        """Return an empty text, because prompts of the user's judge are unknown."""
         return ""

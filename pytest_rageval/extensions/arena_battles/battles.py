@@ -7,17 +7,20 @@ so battles use only answers that have been generated.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.calls.gathering import gather_all
-from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.gate.threshold import Threshold
+from pytest_rageval.lib.digests import digest
 from pytest_rageval.reports.systems import rated_system_name
 from pytest_rageval.run.test import TestRun
-from pytest_rageval.scores.arena import battles_per_pair, draw_questions, position_bias_entry, run_battles
+from pytest_rageval.scores.arena import DOMAIN_TAG, TIED, compare_answers, position_bias_entry
+from pytest_rageval.scores.definition import Scored, score_each
 
 if TYPE_CHECKING:
     from pytest_rageval.run.inputs import Marker
@@ -27,6 +30,9 @@ ARENA: Final = "arena"
 
 Siblings = Mapping[str, Sequence["Marker"]]
 """The markers `rageval_threshold` of the selected tests with the same function and eval set, by node id."""
+
+LongAnswers = Callable[[Example], str | None]
+"""Returns the long answer of a system to an example; None if the system has no answer."""
 
 
 class Battles:
@@ -126,7 +132,63 @@ def arena_systems(siblings: Siblings, cutoffs: Sequence[int]) -> list[str]:
     ]
 
 
-def _long_answers(pipeline: "Pipeline", k: int) -> Callable[[Example], str | None]:
+def battles_per_pair(systems: Iterable[str], n: int, seed: int) -> dict[tuple[str, str], int]:
+    """Return the number of battles of each pair of systems, n in total.
+
+    The numbers differ by at most one; digests decide which pairs have one more. The names of a pair are sorted.
+
+    >>> battles_per_pair(["dense", "bm25"], 7, 0)
+    {('bm25', 'dense'): 7}
+    """
+    pairs = sorted(combinations(sorted(set(systems)), 2), key=lambda pair: digest([seed, *pair]))
+    return {pair: n // len(pairs) + (index < n % len(pairs)) for index, pair in enumerate(pairs)}
+
+
+def draw_questions(examples: Iterable[Example], seed: int) -> list[tuple[Example, bool]]:
+    """Return the examples in random order, each with whether the answer of the first system is read first.
+
+    The battles of a pair of systems take the first examples of the list. The order is by digests of seed and id, with
+    one example of each domain in turn, so that domains are equally represented in the first n examples for any n.
+    Within a domain, the answers of the two systems are read first in turn.
+    """
+    domains: dict[str, list[Example]] = {}
+    for example in sorted(examples, key=lambda example: digest(["battle", seed, example.id])):
+        domains.setdefault(str(example.tags.get(DOMAIN_TAG)), []).append(example)
+    rounds = [
+        (round_, domain, example)
+        for domain, name in enumerate(sorted(domains))
+        for round_, example in enumerate(domains[name])
+    ]
+    rounds.sort(key=lambda each: each[:2])
+    return [(example, (round_ + domain) % 2 == 0) for round_, domain, example in rounds]
+
+
+async def run_battles(
+    pipeline: "Pipeline", questions: Sequence[tuple[Example, bool]], system: LongAnswers, rival: LongAnswers
+) -> list[Outcome]:
+    """Compare two systems' long answers to each question; the value of an outcome is the result of `system`.
+
+    The rules are those against the reference: an abstention loses, two abstentions tie. Two equal answers tie too,
+    without a call of the judge. Each question says whether the answer of `system` is read first; if the run judges both
+    orders, it is read in both places.
+    """
+    reads_first = {example.id: first for example, first in questions}
+
+    async def score(example: Example) -> Scored:
+        answer, rival_answer = system(example), rival(example)
+        if answer is None or rival_answer is None:
+            raise Unscored("one of the two systems has no answer")
+        if answer == rival_answer:
+            return TIED, Evidence()
+        result, places, _ = await compare_answers(
+            pipeline, example, answer, rival_answer, first=reads_first[example.id]
+        )
+        return result, Evidence(places=places)
+
+    return await score_each([example for example, _ in questions], score)
+
+
+def _long_answers(pipeline: "Pipeline", k: int) -> LongAnswers:
     return lambda example: pipeline.known_long_answer(example, k)
 
 

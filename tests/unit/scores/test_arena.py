@@ -9,17 +9,9 @@ from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Places, Score
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.extensions.arena_battles.battles import battles_per_pair, draw_questions, run_battles
 from pytest_rageval.run.registry import resolve
-from pytest_rageval.scores.arena import (
-    MIN_RESULT,
-    answer_first_ids,
-    arena_notes,
-    arena_text,
-    battles_per_pair,
-    domains_text,
-    draw_questions,
-    run_battles,
-)
+from pytest_rageval.scores.arena import MIN_RESULT, answer_first_ids, arena_notes, arena_text, domains_text
 
 ABSTENTION = "I couldn't find an answer."
 

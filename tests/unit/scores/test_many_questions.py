@@ -17,6 +17,7 @@ from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.lib import spool
 from pytest_rageval.retrievers import MAX_CONCURRENCY, adapt_retriever
 from pytest_rageval.run.registry import resolve
+from pytest_rageval.scores.definition import MAX_CONCURRENT_EXAMPLES, score_with_progress
 from pytest_rageval.scores.pipeline import Pipeline
 
 SPECS = ("recall@5", "ndcg@10", "mrr@10")
@@ -85,10 +86,17 @@ def test_examples_are_answered_in_turn_and_those_that_wait_are_counted(loop) -> 
     assert 1 < generator.most <= MAX_CONCURRENCY
     assert generator.totals == {MANY}
     assert (run.started_examples, run.waiting_examples) == (MANY, 0)
-    with suppress(KeyboardInterrupt), run.track_scoring(5) as begin:
-        begin()
-        raise KeyboardInterrupt
-    assert (run.started_examples, run.waiting_examples) == (MANY + 1, 0)
+
+    async def sleep(_: Example) -> None:
+        await asyncio.sleep(60)
+
+    with suppress(TimeoutError):
+        loop.run(
+            asyncio.wait_for(
+                score_with_progress(run, examples[:1] * (MAX_CONCURRENT_EXAMPLES + 5), sleep), 0.1
+            )
+        )
+    assert (run.started_examples, run.waiting_examples) == (MANY + MAX_CONCURRENT_EXAMPLES, 0)
 
 
 @pytest.mark.slow

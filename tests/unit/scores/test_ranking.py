@@ -5,7 +5,7 @@ import pytest
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.ranking import Document, Span
-from pytest_rageval.scores.ranking import SCORES
+from pytest_rageval.scores.ranking import FAMILY, SCORES
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_another_rule_of_relevance_is_an_error(world) -> None:
 
 @pytest.mark.parametrize("score", SCORES, ids=lambda score: score.name)
 def test_the_worked_example_of_each_score(world, score) -> None:
-    shown = score.family.example
+    shown = FAMILY.example
     world.retrieve = lambda _question, _k: [{"id": name, "text": ""} for name in shown.retrieved]
     world.run = world.make_pipeline()
     gold = tuple(Gold(**each) for each in shown.record["gold"])

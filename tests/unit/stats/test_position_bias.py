@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
-from pytest_rageval.stats.systems import PositionBias, first_place_share, position_bias
+from pytest_rageval.stats.systems import PositionBias, position_bias
 
 
 def test_a_worked_example() -> None:
@@ -49,8 +49,3 @@ def test_many_flips_are_exact(flips: int) -> None:
     """The p-value of 2,000 flips is computed although 2^2000 is too large for a float."""
     bias = position_bias([(1, 0)] * (flips // 2) + [(0, 1)] * (flips // 2 - 90) + [(1, 0)] * 90)
     assert 1e-5 < bias.p_value < 1e-4
-
-
-def test_in_one_order_the_first_place_has_a_share_of_the_wins() -> None:
-    assert first_place_share(8, 2) == Estimate(0.8, *wilson_interval(8, 10))
-    assert first_place_share(0, 0) is None
