@@ -22,7 +22,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.reports.anomalies import anomalies_entry
-from pytest_rageval.reports.document import ScoreEntry
+from pytest_rageval.reports.document import EvalSetEntry, ScoreEntry
 from pytest_rageval.reports.notes import (
     common_entry,
     companion_entry,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.reports.evidence import ExplainedScore, Retrievals
 
-questions_entry: Final = Lazy("reports.questions", "questions_entry")  # only where a score dropped, or failed
+explain_verdict: Final = Lazy("reports.questions", "explain")  # only where a score dropped, or failed
 near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets have unknown keys
 # Only for reports that show every question.
 common_items: Final = Lazy("reports.evidence", "common_items")
@@ -61,24 +61,24 @@ REPORTED_KEYS: Final = (
 BASELINE_BOUNDS: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare a score with the baseline."""
 
-Notes = Callable[[Score | None], Mapping[str, Any]]
+Notes = Callable[[Score | None], Mapping[str, object]]
 """Returns the keys that the definition of a score adds to its entry; the argument is None if there is no score."""
 
 
 def report_document(  # noqa: PLR0913 - what a report is made of
-    tests: Sequence[Mapping[str, Any]],
+    tests: Sequence[Mapping[str, object]],
     *,
-    matrix: Sequence[Mapping[str, Any]] = (),
-    ratings: Sequence[Mapping[str, Any]] = (),
-    settings: Mapping[str, Any],
-    llm: Mapping[str, Any],
+    matrix: Sequence[Mapping[str, object]] = (),
+    ratings: Sequence[Mapping[str, object]] = (),
+    settings: Mapping[str, object],
+    llm: Mapping[str, object],
     package: str,
     started: str,
     duration_s: float,
     stopped: bool = False,
-    run: Mapping[str, Any] | None = None,
-    gate: Mapping[str, Any] | None = None,
-    suite: Mapping[str, Any] | None = None,
+    run: Mapping[str, object] | None = None,
+    gate: Mapping[str, object] | None = None,
+    suite: Mapping[str, object] | None = None,
     merge: str = "",
 ) -> dict[str, Any]:
     optional = {"run": run, "gate": gate, "suite": suite}
@@ -98,7 +98,7 @@ def report_document(  # noqa: PLR0913 - what a report is made of
     }
 
 
-def has_table(test: Mapping[str, Any]) -> bool:
+def has_table(test: Mapping[str, object]) -> bool:
     """Return True if the table on the terminal lists a test: it has scores, a calibration or an agreement."""
     return bool(test["scores"] or {"agreement", "calibration"} & test.keys())
 
@@ -114,13 +114,14 @@ def threshold_result_entry(
     entry = entry if result.early is None else result.early.complete_entry(entry)
     # Questions can explain the verdict that differ from the baseline, or lie beyond a bound.
     is_explained = result.comparison is not None or result.anchor is not None or verdict.status == "fail"
+    explanation = explain_verdict(result) if is_explained else None
     return {
         **entry,
         **comparisons_entry(result),
         **({"new": True} if result.is_new else {}),
         **warnings_entry(verdict.warnings),
         **slices_entry(result),
-        **(questions_entry(result, spool=spool) if is_explained else {}),
+        **({} if explanation is None else {"questions": explanation.entry(spool)}),
     }
 
 
@@ -129,7 +130,7 @@ def score_entry(
     threshold: Threshold | None,
     verdict: Verdict | None,
     notes: Notes | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     added = {} if notes is None else notes(score)
     triaged = "cases" in added
     entry = {
@@ -158,7 +159,7 @@ def score_entry(
 
 def error_entry(
     spec: str, threshold: Threshold | None, reason: str, notes: Notes | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     entry = {
         "spec": spec,
         **_keyword_keys(threshold),
@@ -176,11 +177,11 @@ def error_entry(
     return order_keys(entry)
 
 
-def order_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
+def order_keys(entry: Mapping[str, object]) -> dict[str, object]:
     return {name: entry[name] for name in (*ScoreEntry.__annotations__, *entry) if name in entry}
 
 
-def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
+def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, object]:
     """Return the entry of an example; with `triaged` it has its case and its cause even if they are None."""
     evidence = outcome.evidence
     optional = {
@@ -202,23 +203,23 @@ def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, Any]:
     }
 
 
-def _keyword_keys(threshold: Threshold | None) -> dict[str, Any]:
+def _keyword_keys(threshold: Threshold | None) -> dict[str, object]:
     keywords = {keyword: getattr(threshold, keyword, None) for keyword in SCORE_KEYWORDS}
     return {keyword: value for keyword, value in keywords.items() if value not in {None, "rank", "gold"}}
 
 
-def _ignored_keys(threshold: Threshold | None) -> dict[str, Any]:
+def _ignored_keys(threshold: Threshold | None) -> dict[str, object]:
     return {"ignored": dict(threshold.ignored)} if threshold is not None and threshold.ignored else {}
 
 
-def _tags_to_json(tags: Mapping[str, Any]) -> dict[str, Any]:
+def _tags_to_json(tags: Mapping[str, object]) -> dict[str, object]:
     return {
         name: sorted(value, key=str) if isinstance(value, list | tuple | set | frozenset) else value
         for name, value in tags.items()
     }
 
 
-def _bounds_entry(threshold: Threshold) -> dict[str, Any]:
+def _bounds_entry(threshold: Threshold) -> dict[str, object]:
     """Return the bounds of a threshold and its policy; keywords that later versions added are missing if not set."""
     policy, tested = threshold.policy, threshold.max_drop is not None
     later = {
@@ -241,31 +242,30 @@ def _bounds_entry(threshold: Threshold) -> dict[str, Any]:
     }
 
 
-def evalset_entry(evalset: EvalSet) -> dict[str, Any]:
+def evalset_entry(evalset: EvalSet) -> EvalSetEntry:
     warnings = [
         f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
         f'Was "{miss.meant}" meant? Rename the key, or name it in the marker: '
         f'rageval_evalset("…", fields={{"{miss.meant}": "{miss.key}"}}).'
         for miss in (near_misses(evalset) if any(example.extra for example in evalset) else ())
     ]
-    part = evalset.part
-    optional = (
-        {} if part is None else {"sample": part.sample if part.sample < 1 else None, "shard": part.shard}
-    )
-    return {
-        "name": evalset.name,
-        "size": len(evalset),
-        **({} if part is None else {"of": part.total}),
-        **{name: value for name, value in optional.items() if value},
-        "digest": evalset.digest,
-        **warnings_entry(warnings),
-    }
+    entry: EvalSetEntry = {"name": evalset.name, "size": len(evalset)}
+    if (part := evalset.part) is not None:
+        entry["of"] = part.total
+        if part.sample < 1:
+            entry["sample"] = part.sample
+        if part.shard:
+            entry["shard"] = part.shard
+    entry["digest"] = evalset.digest
+    if warnings:
+        entry["warnings"] = warnings
+    return entry
 
 
-def evalset_text(entry: Mapping[str, Any]) -> str:
+def evalset_text(entry: EvalSetEntry) -> str:
     """Return an eval set with its size: "support.jsonl, 240", or "support.jsonl, 24 of 240, sample 0.1"."""
-    templates = (("sample", "sample {:g}"), ("shard", "shard {}"))
-    parts = "".join(f", {template.format(entry[name])}" for name, template in templates if name in entry)
+    parts = f", sample {entry['sample']:g}" if "sample" in entry else ""
+    parts += f", shard {entry['shard']}" if "shard" in entry else ""
     of = f" of {entry['of']}" if "of" in entry else ""
     return f"{entry['name']}, {entry['size']}{of}{parts}"
 
@@ -274,7 +274,7 @@ def entry_name(entry: Mapping[str, Any]) -> str:
     return score_name(entry["spec"], entry)
 
 
-def compared_names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+def compared_names(entries: Iterable[ScoreEntry]) -> set[str]:
     return {
         entry_name(entry)
         for entry in entries
@@ -376,7 +376,7 @@ class TestEntryBuilder:
             results["retrieval"] = entry
         return results
 
-    def _with_strata(self, context: _EntryOfScore) -> Mapping[str, Any]:
+    def _with_strata(self, context: _EntryOfScore) -> Mapping[str, object]:
         """Return an entry; if its score judges contexts, with the verdicts on answers by that on their context."""
         if context.score is None or not context.is_whole:
             return context.entry
@@ -398,7 +398,7 @@ class TestEntryBuilder:
         ]
         return {**context.entry, "strata": strata} if strata else context.entry
 
-    def _with_common(self, each: _EntryOfScore, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _with_common(self, each: _EntryOfScore, entry: Mapping[str, object]) -> Mapping[str, object]:
         """Return an entry with both means over the common questions, if the test has the score's `ScoreDef.pair`."""
         pair = self._definition(each.request).paired_score if each.is_whole else ""
         if not pair:
@@ -438,7 +438,7 @@ class TestEntryBuilder:
             if evidence is None:
                 entries.append(entry)
                 continue
-            depends: dict[str, Any] = {}
+            depends: dict[str, object] = {}
             # A plugin's score may name a model that is not configured, and send no request to it.
             with suppress(RagevalError):
                 known = self._record.dependencies_of(each.request)

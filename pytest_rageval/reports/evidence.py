@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from pytest_rageval.baseline.entries import BaselineExample
 from pytest_rageval.core.evalset import Example, Gold
@@ -18,10 +18,12 @@ from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list
 from pytest_rageval.models.budget import count_tokens
 from pytest_rageval.models.prompts import numbered_list
-from pytest_rageval.reports.document import EvaluatedQuestion, ExampleEntry, RetrievalEntry
+from pytest_rageval.reports.document import EvaluatedQuestion, ExampleEntry, RetrievalEntry, TestEntry
 from pytest_rageval.reports.questions import context_entry, expected_entry, restore_answer, steps_entry
 from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.stats.intervals import Quantile
+
+T = TypeVar("T")
 
 
 class Retrievals:
@@ -97,7 +99,6 @@ def _in_memory(ranking: Ranking | None) -> Ranking | None:
 
 
 def _preference(ranking: Ranking) -> tuple[int, bool]:
-    """Return a key by which longer rankings, then rankings with a time, are greater."""
     return ranking.k, ranking.seconds is not None
 
 
@@ -198,7 +199,7 @@ def _question(example: Example, retrievals: Retrievals, match_share: float) -> E
 
 def _retrieval_keys(
     ranking: Ranking, tokens: int | None, relevant: Sequence[Gold], match_share: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     match = GoldMatch(ranking, relevant, match_share)
     ranks: dict[str, int | None] = {}
     for gold, rank in zip(relevant, match.ranks, strict=True):
@@ -219,7 +220,7 @@ def _retrieval_keys(
     return {name: value for name, value in optional.items() if value is not None}
 
 
-def _evidence_keys(outcome: Outcome, ranking: Ranking | None, longest: Ranking | None) -> dict[str, Any]:
+def _evidence_keys(outcome: Outcome, ranking: Ranking | None, longest: Ranking | None) -> dict[str, object]:
     """Return the keys of an example with its evidence; `retrieved` only if it is no prefix of the longest ranking."""
     evidence = outcome.evidence
     answer = evidence.answer
@@ -245,7 +246,7 @@ def _is_prefix(ranking: Ranking, longest: Ranking | None) -> bool:
 
 def _baseline_keys(
     outcome: Outcome, ranking: Ranking | None, before: BaselineExample, drop: float | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the keys of an example about the baseline; ranking and answer only if they have changed since."""
     answer = outcome.evidence.answer
     # If the drop is 0, the scores may still differ by a rounding error. Then the present score is reported for both.
@@ -261,9 +262,9 @@ def _baseline_keys(
     }
 
 
-def common_items(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def common_items(mappings: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Return the union of several mappings, without the keys that have different values in two of them."""
-    values: dict[str, list[Any]] = {}
+    values: dict[str, list[T]] = {}
     for mapping in mappings:
         for name, value in mapping.items():
             values.setdefault(name, []).append(value)
@@ -272,7 +273,7 @@ def common_items(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def retrieval_lines(tests: Iterable[TestEntry]) -> Iterator[str]:
     """Yield lines for each test: "test_a.py::test: a retrieval takes 12 ms (p50), 34 ms (p95), 1 call, …"."""
     for test in tests:
         if entry := test.get("retrieval"):
@@ -281,15 +282,15 @@ def retrieval_lines(tests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
                 yield f"{test['nodeid']}: the retriever is {entry['retriever']}"
 
 
-def _costs_text(entry: Mapping[str, Any]) -> str:
+def _costs_text(entry: RetrievalEntry) -> str:
     calls = entry["calls"]
     parts = [f"{calls:.3g} call{'' if calls == 1 else 's'}"]
-    if entry["timed"]:
+    p50, p95 = entry["latency_p50"], entry["latency_p95"]
+    if p50 is not None and p95 is not None:
         over = (
             "" if entry["timed"] == entry["questions"] else f" over {entry['timed']} of {entry['questions']}"
         )
-        p50, p95 = _duration_text(entry["latency_p50"]), _duration_text(entry["latency_p95"])
-        parts.insert(0, f"{p50} (p50), {p95} (p95){over}")
+        parts.insert(0, f"{_duration_text(p50)} (p50), {_duration_text(p95)} (p95){over}")
     if entry["context_tokens"] is not None:
         parts.append(f"{entry['context_tokens']:.0f} tokens of context at {entry['k']}")
     if entry["cost"] is not None:

@@ -48,8 +48,6 @@ ASSERTION_INDENT: Final = len("E     ")  # before each line of the explanation, 
 
 
 class Room(NamedTuple):
-    """How much a failure shows."""
-
     lines: int | None = None  # None for all questions
     full: bool = False  # whether a question has all that is known of it, uncut
 
@@ -64,8 +62,6 @@ class Room(NamedTuple):
 
 @dataclass(slots=True)
 class LostQuestion:
-    """A question that explains a failure."""
-
     losses: list[tuple[Outcome, ExamplePair | None]] = field(default_factory=list)
     scores: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
 
@@ -243,7 +239,6 @@ def _brief_lines(question: LostQuestion) -> Iterator[str]:
 
 
 def explain_assertion(op: str, left: object, right: object, room: Room) -> list[str] | None:
-    """Return the explanation of the failed assertion `left op right` in lines, the first line as a summary."""
     token = width.set(width.get() - ASSERTION_INDENT)
     try:
         return _explain_assertion(op, left, right, room)
@@ -304,7 +299,6 @@ def _reason_lines(score: Score) -> list[str]:
 
 
 def ranking_lines(ranking: Ranking) -> list[str]:
-    """Return a ranking with one document per line: its rank, its id, and the beginning of its text."""
     if not ranking.documents:
         return [f"nothing was retrieved for {ranking.query!r}"]
     lines, max_length = [f"retrieved for {ranking.query!r}:"], width.get()

@@ -8,6 +8,7 @@ from pytest_rageval.baseline import UPDATE_COMMAND
 from pytest_rageval.baseline.entries import BaselineEntry
 from pytest_rageval.baseline.update import ScoreChange
 from pytest_rageval.lib.text import counted
+from pytest_rageval.reports.document import MissingTestEntry
 
 DESELECTED: Final = "deselected, or the run ended before it"
 NOT_COLLECTED: Final = "not collected: it was removed, renamed or left out"
@@ -28,8 +29,6 @@ TESTMON_REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RanTests:
-    """What a run did with its tests."""
-
     compared: Mapping[str, Collection[str]]  # by test, the scores that were compared with the baseline
     prevented: Mapping[str, str]  # by test, module or folder: why it was not compared; empty if it failed
     collected: Collection[str]
@@ -38,7 +37,7 @@ class RanTests:
 
 def gate_entry(
     tests: Mapping[str, BaselineEntry], ran: RanTests, *, required: bool, allowed: Collection[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the key `gate` of the report.
 
     A gated test is missing if the run selected it, or was to run all tests of a place where it is, and did not compare
@@ -46,7 +45,8 @@ def gate_entry(
     the missing tests of a part of the tests are only counted. `allowed` has places whose tests may be missing.
     """
     places = [place.removeprefix("./").rstrip("/") for place in allowed]
-    missing, not_run = [], 0
+    missing: list[MissingTestEntry] = []
+    not_run = 0
     for nodeid in sorted(tests):
         if not (reason := _why_missing(nodeid, tests[nodeid]["scores"].keys(), ran)):
             continue
@@ -105,7 +105,6 @@ def remark_lines(gate: Mapping[str, Any]) -> Iterator[str]:
 
 
 def change_lines(gate: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how the branch under test changed the baseline: a heading, and a line for each change."""
     change = gate.get("change")
     if not change:
         return
@@ -124,7 +123,7 @@ def change_lines(gate: Mapping[str, Any]) -> Iterator[str]:
         yield f"  and {counted(len(lines) - MAX_CHANGES, 'change')} more, which the JSON report has"
 
 
-def _missing(gate: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _missing(gate: Mapping[str, Any]) -> list[MissingTestEntry]:
     return [test for test in gate.get("missing", ()) if not test["allowed"]]
 
 

@@ -5,7 +5,7 @@ While tests run, the plugin sets `width` to the width of the terminal. Files are
 
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 from unicodedata import east_asian_width
@@ -78,9 +78,9 @@ def cut_line(text: str) -> str:
     return (padded if len(padded) <= columns else f"{padded[: columns - 1]}…").replace(PAD, "")
 
 
-def field_lines(label: str, values: Sequence[str], separator: str = ", ") -> Iterator[str]:
+def field_lines(label: str, values: Sequence[str], separator: str = ", ") -> list[str]:
     joined = separator.join(" ".join(value.split()) for value in values)
-    yield from wrap_text(f"      {label:<{LABEL_WIDTH - 1}} {joined}", 6 + LABEL_WIDTH)
+    return wrap_text(f"      {label:<{LABEL_WIDTH - 1}} {joined}", 6 + LABEL_WIDTH)
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:

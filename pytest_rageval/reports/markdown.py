@@ -18,7 +18,7 @@ from pytest_rageval.reports.document import QuestionEntry, ScoreEntry, TestEntry
 from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
 from pytest_rageval.reports.notes import change_text
-from pytest_rageval.reports.questions import NOTHING, expected_text, lost_by_text, questions_text, score_text
+from pytest_rageval.reports.questions import NOTHING, expected_text, questions_text, score_text
 from pytest_rageval.reports.settings import models_text
 from pytest_rageval.reports.systems import agreement_by_system_lines, matrix_lines, ratings_lines
 from pytest_rageval.reports.terminal import (
@@ -293,7 +293,6 @@ def _next_steps(tests: Sequence[TestEntry], merge: str) -> Iterator[str]:
 
 
 def _update_text(tests: Sequence[TestEntry], merge: str) -> str:
-    """Return the command that updates the baseline of the tests."""
     if merge:
         return _code(update_command((), merge), None)
     arguments = [shlex.quote(test["nodeid"]) for test in tests]
@@ -386,7 +385,6 @@ def _passage_texts(item: _ExplainingQuestion) -> Iterator[str]:
 
 
 def _join_first(texts: Iterable[str]) -> str:
-    """Join the first `MAX_DOCUMENTS` texts, and the number of the others: "a, b, c, 2 more"."""
     texts = list(texts)
     more = [f"{len(texts) - MAX_DOCUMENTS} more"] if len(texts) > MAX_DOCUMENTS else []
     return ", ".join([*texts[:MAX_DOCUMENTS], *more])
@@ -425,7 +423,8 @@ def _reasons(tests: Sequence[TestEntry]) -> Iterator[str]:
                     _code(entry["reason"] or "", MAX_REASON_LENGTH),
                 ]
                 if questions is not None:
-                    lost_by = f"; lost by: {lost_by_text(questions)}" if questions["lost_by"] else ""
+                    causes = ", ".join(f"{cause} {count}" for cause, count in questions["lost_by"].items())
+                    lost_by = f"; lost by: {causes}" if causes else ""
                     parts.append(f"{questions_text(questions)}{lost_by}: {_ids_text(questions['listed'])}")
                 yield f"- {'<br>'.join(filter(None, parts))}"
 

@@ -21,7 +21,7 @@ from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first
-from pytest_rageval.reports.document import ComparisonEntry, ReferenceEntry, ScoreEntry
+from pytest_rageval.reports.document import ComparisonEntry, ExampleEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     return f"{reasons.total()} {key}: {', '.join(texts)}"
 
 
-def comparisons_entry(result: ThresholdResult) -> dict[str, Any]:
+def comparisons_entry(result: ThresholdResult) -> dict[str, object]:
     """Return the keys `baseline`, `anchor` and `reference`: the comparison with each of them, and its test."""
-    entry: dict[str, Any] = {"baseline": None}
+    entry: dict[str, object] = {"baseline": None}
     if result.comparison is not None and not result.stopped_early:
         entry["baseline"] = _comparison_entry(result.comparison, result.drop)
     if result.anchor is not None and (pin := result.anchor.comparison.before.pin) is not None:
@@ -107,14 +107,13 @@ def _anchor_text(entry: ScoreEntry) -> str:
     return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
 
 
-def p_of_drop(entry: ScoreEntry, comparison: Mapping[str, Any]) -> float | None:
+def p_of_drop(entry: ScoreEntry, comparison: ComparisonEntry) -> float | None:
     """Return the p-value of the test of a drop, which says nothing about a gain; a strict one excludes a drop."""
     is_told = comparison["drop"] > 0 or (entry["threshold"] or {}).get("strict")
     return comparison.get("p_value") if is_told else None
 
 
 def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) -> str:
-    """Return a comparison as text, after its `name` such as "baseline 0.792"."""
     n = baseline["n"]
     failed = len(baseline.get("failed", ()))
     examples = entry["n"] + failed
@@ -187,12 +186,12 @@ def significant_gain(entry: ScoreEntry) -> float | None:
     return -baseline["drop"] if is_gain else None
 
 
-def slices_entry(result: ThresholdResult) -> dict[str, Any]:
+def slices_entry(result: ThresholdResult) -> dict[str, object]:
     tag = result.threshold.by
     return {"by": {"tag": tag, "slices": [_slice_entry(part, tag) for part in result.slices]}} if tag else {}
 
 
-def _slice_entry(result: ThresholdResult, tag: str) -> dict[str, Any]:
+def _slice_entry(result: ThresholdResult, tag: str) -> dict[str, object]:
     return {
         "value": result.threshold.where[tag],
         **mean_entry(result.score),
@@ -203,8 +202,7 @@ def _slice_entry(result: ThresholdResult, tag: str) -> dict[str, Any]:
     }
 
 
-def mean_entry(score: Score | None) -> dict[str, Any]:
-    """Return the keys with the mean, its interval and the numbers of examples."""
+def mean_entry(score: Score | None) -> dict[str, object]:
     if score is None:
         return {"mean": None, "ci95": None, "n": 0, "unscored": 0, "undefined": 0}
     statistic = {} if score.statistic == MEAN else {"statistic": score.statistic.name}
@@ -232,7 +230,7 @@ def _slices_text(entry: ScoreEntry) -> str:
     return f"{worst}; then {', '.join(others)}" if others else worst
 
 
-def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]:
+def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[dict[str, object], str]]:
     """Yield each warning of the slices of a threshold with `by`, after the slice.
 
     The worst slice is left out: its warnings are the warnings of the entry itself.
@@ -242,7 +240,7 @@ def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]
             yield {**entry["where"], entry["by"]["tag"]: item["value"]}, warning
 
 
-def repeats_entry(score: Score) -> dict[str, Any]:
+def repeats_entry(score: Score) -> dict[str, object]:
     """Return the keys `spread` and `runs`, and `partly_scored` if some examples have no score in some runs."""
     if score.spread is None:
         return {}
@@ -257,7 +255,7 @@ def _repeats_text(entry: ScoreEntry) -> str:
     return f"run-to-run spread {entry['spread']:.3f} over {entry['runs']} runs{partly}"
 
 
-def companion_entry(score: Score) -> dict[str, Any]:
+def companion_entry(score: Score) -> dict[str, object]:
     """Return the key `beside`: the mean of each companion score, over the examples that have the companion score.
 
     The score of the reference retriever is left out: it has the key `reference`.
@@ -272,15 +270,16 @@ def _companion_text(entry: ScoreEntry) -> str:
     return f"for comparison {', '.join(f'{name} {mean:.3f}' for name, mean in entry['beside'].items())}"
 
 
-def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the key `common`: the means of two scores over the questions that have both scores."""
-    other_scores = {
-        example["id"]: example["score"] for example in other["examples"] if example["score"] is not None
-    }
+def scores_by_id(examples: Iterable[ExampleEntry]) -> dict[str, float]:
+    return {example["id"]: example["score"] for example in examples if example["score"] is not None}
+
+
+def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, object]:
+    other_scores = scores_by_id(other["examples"])
     pairs = [
-        (example["score"], other_scores[example["id"]])
-        for example in entry["examples"]
-        if example["score"] is not None and example["id"] in other_scores
+        (score, other_scores[name])
+        for name, score in scores_by_id(entry["examples"]).items()
+        if name in other_scores
     ]
     if not pairs or len(pairs) == entry["n"] == other["n"]:
         return {}
@@ -306,7 +305,7 @@ def count_causes(outcomes: Iterable[Outcome]) -> dict[str, int]:
     return dict(Counter(causes).most_common())
 
 
-def votes_entry(score: Score) -> dict[str, Any]:
+def votes_entry(score: Score) -> dict[str, object]:
     tally = score.votes
     rates = {"flip_rate": tally.flip_rate, "minority_rate": tally.minority_rate}
     return {"judge_votes": asdict(tally) | rates} if tally.verdicts else {}

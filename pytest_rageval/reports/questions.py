@@ -4,8 +4,8 @@ The entry and the text of a question have its passages and answers, now and in t
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple, cast
 
 from pytest_rageval.baseline import MAX_ANSWER_LENGTH
 from pytest_rageval.core.evalset import Example, conversation_text
@@ -15,7 +15,14 @@ from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted
-from pytest_rageval.reports.document import QuestionEntry, QuestionsEntry
+from pytest_rageval.reports.document import (
+    BeforeEntry,
+    ExpectedEntry,
+    LabelledPassageEntry,
+    QuestionEntry,
+    QuestionsEntry,
+    StepEntry,
+)
 from pytest_rageval.reports.layout import field_lines, wrap_text
 from pytest_rageval.reports.notes import count_causes
 
@@ -23,8 +30,6 @@ NOTHING: Final = "(nothing)"
 
 
 class Explanation(NamedTuple):
-    """The questions that explain a verdict."""
-
     why: Literal["worse", "below", "above"]  # than in the baseline; or the bound
     of: int  # compared questions, or those with a score
     losses: Sequence[tuple[Outcome, ExamplePair | None]]  # the worst first
@@ -36,22 +41,17 @@ class Explanation(NamedTuple):
         return questions_text(self.entry(Spool()))
 
     def entry(self, spool: Spool) -> QuestionsEntry:
-        entry: dict[str, Any] = {"why": self.why}
-        if self.comparison is None:
+        entry: QuestionsEntry = {"why": self.why}
+        if self.bound is not None:
             entry["bound"] = self.bound
-        elif self.comparison.before.pin is not None:
+        elif self.comparison is not None and self.comparison.before.pin is not None:
             entry["since"] = self.comparison.before.kind
         entry["of"] = self.of
         if self.comparison is not None:
             entry["better"] = len(self.comparison.better)
         entry["lost_by"] = count_causes(outcome for outcome, _ in self.losses)
         entry["listed"] = spooled_map(lambda loss: question_entry(*loss), self.losses, spool)
-        return cast("QuestionsEntry", entry)
-
-
-def questions_entry(result: ThresholdResult, *, spool: Spool) -> dict[str, QuestionsEntry]:
-    explanation = explain(result)
-    return {} if explanation is None else {"questions": explanation.entry(spool)}
+        return entry
 
 
 def explain(result: ThresholdResult) -> Explanation | None:
@@ -138,7 +138,7 @@ def question_entry(outcome: Outcome, pair: ExamplePair | None) -> QuestionEntry:
         "unscored": outcome.unscored,
         "lost_by": outcome.lost_by,
         "case": outcome.case,
-        "before": {} if pair is None else _before_entry(pair),
+        "before": None if pair is None else _before_entry(pair),
     }
     question = {
         "id": example.id,
@@ -151,40 +151,44 @@ def question_entry(outcome: Outcome, pair: ExamplePair | None) -> QuestionEntry:
     return cast("QuestionEntry", question)
 
 
-def context_entry(example: Example) -> dict[str, Any]:
+def context_entry(example: Example) -> dict[str, object]:
     return {
         "history": conversation_text(example.history).splitlines(),
         "filters": dict(example.filters),
     }
 
 
-def steps_entry(ranking: Ranking | None) -> list[dict[str, Any]]:
+def steps_entry(ranking: Ranking | None) -> list[StepEntry]:
     steps = () if ranking is None else ranking.steps or ()
     return [{"query": step.query, "retrieved": step.labels} for step in steps]
 
 
-def expected_entry(evidence: Evidence) -> dict[str, Any]:
-    return {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else {}
+def expected_entry(evidence: Evidence) -> ExpectedEntry | None:
+    return {"as": evidence.expected_as, "texts": list(evidence.expected)} if evidence.expected else None
 
 
-def _passage_entries(outcome: Outcome) -> list[dict[str, Any]]:
+def _passage_entries(outcome: Outcome) -> list[LabelledPassageEntry]:
     """Return an entry for each labelled passage: its label, and the answer from this passage alone if there is one."""
     evidence = outcome.evidence
-    alone: Sequence[str] = evidence.answers_alone or [""] * len(evidence.labels)
-    return [
-        {"document": document.label, "label": label, **({"answer": answer} if answer else {})}
+    entries: list[LabelledPassageEntry] = [
+        {"document": document.label, "label": label}
         # Not strict: most rankings have no labels, and so no entries.
-        for label, document, answer in zip(evidence.labels, evidence.ranking or (), alone, strict=False)
+        for label, document in zip(evidence.labels, evidence.ranking or (), strict=False)
     ]
+    for entry, answer in zip(entries, evidence.answers_alone, strict=False):
+        if answer:
+            entry["answer"] = answer
+    return entries
 
 
-def _before_entry(change: ExamplePair) -> dict[str, Any]:
-    now, answer = change.outcome, restore_answer(change.old_answer, change.outcome.evidence.answer)
-    return {
-        "score": (now.value or 0.0) + change.drop,
-        **({} if change.old_ranking is None else {"retrieved": list(change.old_ranking)}),
-        **({} if answer is None else {"answer": answer}),
-    }
+def _before_entry(change: ExamplePair) -> BeforeEntry:
+    now = change.outcome
+    before: BeforeEntry = {"score": (now.value or 0.0) + change.drop}
+    if change.old_ranking is not None:
+        before["retrieved"] = list(change.old_ranking)
+    if (answer := restore_answer(change.old_answer, now.evidence.answer)) is not None:
+        before["answer"] = answer
+    return before
 
 
 def restore_answer(stored: str | None, now: str | None) -> str | None:
@@ -207,12 +211,7 @@ def questions_text(entry: QuestionsEntry) -> str:
     return f"{some} {verb} {entry['why']} {entry['bound']:g}"
 
 
-def lost_by_text(entry: QuestionsEntry) -> str:
-    """Return the number of lost questions by cause: "retriever 16, distraction 3"."""
-    return ", ".join(f"{cause} {count}" for cause, count in entry["lost_by"].items())
-
-
-def expected_text(expected: Mapping[str, Any]) -> str:
+def expected_text(expected: ExpectedEntry) -> str:
     """Join the texts that an answer was compared with: "five days | a week"; "Tulsa + Dallas" if all are wanted."""
     return (" + " if expected["as"] == "wanted" else " | ").join(expected["texts"])
 
@@ -241,52 +240,43 @@ def single_question_lines(question: QuestionEntry) -> Iterator[str]:
 
 
 def detail_lines(question: QuestionEntry) -> Iterator[str]:
-    before = question.get("before", {})
-    yield from _context_lines(question)
-    if "gold" in question:
-        yield from field_lines("gold", question["gold"])
+    for label, text in _detail_fields(question):
+        if text is not None:
+            yield from field_lines(label, [text] if isinstance(text, str) else text)
+
+
+def _detail_fields(question: QuestionEntry) -> Iterator[tuple[str, str | Sequence[str] | None]]:
+    """Yield the label of each field with its text, or its texts; None if the question has no such field."""
+    before, filters = question.get("before", {}), question.get("filters")
+    yield "after", " / ".join(question["history"]) if "history" in question else None
+    yield "filters", json.dumps(filters, ensure_ascii=False) if filters else None
+    yield "gold", question.get("gold")
     # The field of labelled passages, below, shows the present ranking, but not the ranking of the baseline.
     if "retrieved" in question and (before or "passages" not in question):
         ranking_before = ", ".join(before["retrieved"]) or NOTHING if "retrieved" in before else None
         yield from _then_and_now("retrieved", ranking_before, ", ".join(question["retrieved"]) or NOTHING)
     for number, step in enumerate(question.get("steps", ()), 1):
-        yield from field_lines(
-            f"step {number}", [f"{step['query']}: {', '.join(step['retrieved']) or NOTHING}"]
-        )
-    yield from _text_fields(question, unscored="unscored")
+        yield f"step {number}", f"{step['query']}: {', '.join(step['retrieved']) or NOTHING}"
+    yield "unscored", question.get("unscored")
     if "answer" in question:
         yield from _then_and_now("answer", before.get("answer"), question["answer"])
     for rank, passage in enumerate(question.get("passages", ())):
         answer = f": {passage['answer']}" if "answer" in passage else ""
-        label = "" if rank else "labels"
-        yield from field_lines(label, [f"{passage['label']:.2g} {passage['document']}{answer}"])
+        yield "" if rank else "labels", f"{passage['label']:.2g} {passage['document']}{answer}"
     if "expected" in question:
-        yield from field_lines(question["expected"]["as"], [expected_text(question["expected"])])
-    yield from _text_fields(question, judge="judge", why="remark")
+        yield question["expected"]["as"], expected_text(question["expected"])
+    yield "judge", question.get("judge")
+    yield "why", question.get("remark")
     lost_by, case = question.get("lost_by"), question.get("case")
     if lost_by is not None:
-        yield from field_lines("lost by", [f"{lost_by} (case {case})" if case else lost_by])
-    elif case is not None:
-        yield from field_lines("case", [case])
+        yield "lost by", f"{lost_by} (case {case})" if case else lost_by
+    else:
+        yield "case", case
 
 
-def _context_lines(question: QuestionEntry) -> Iterator[str]:
-    if "history" in question:
-        yield from field_lines("after", question["history"], " / ")
-    if "filters" in question:
-        yield from field_lines("filters", [json.dumps(question["filters"], ensure_ascii=False)])
-
-
-def _text_fields(question: QuestionEntry, **keys: str) -> Iterator[str]:
-    texts = {label: question.get(key) for label, key in keys.items()}
-    for label, text in texts.items():
-        if text is not None:
-            yield from field_lines(label, [str(text)])
-
-
-def _then_and_now(label: str, then: str | None, now: str) -> Iterator[str]:
+def _then_and_now(label: str, then: str | None, now: str) -> Iterator[tuple[str, str]]:
     """Yield a field with the present text, after a field with the text of the baseline if the two differ."""
     if then is not None and then != now:
-        yield from field_lines(label, [then])
+        yield label, then
         label = "→"
-    yield from field_lines(label, [now])
+    yield label, now

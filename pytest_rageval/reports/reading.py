@@ -11,7 +11,6 @@ from pytest_rageval.reports.document import ReportDocument
 
 
 def read_report(path: Path, *, remedy: str | None = None) -> ReportDocument:
-    """Return the document of a JSON report, whose content is checked against `ReportDocument`."""
     if remedy is None:
         remedy = f"Write one with: pytest --rageval-report {path.with_suffix('.json').name}"
     document = read_json(path, "report", remedy)

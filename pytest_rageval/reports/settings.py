@@ -69,7 +69,7 @@ def _judging_text(uses: Collection[str], judging: str) -> str:
     return f"answers {judging}" if judging and "comparator" in uses else judging if "judge" in uses else ""
 
 
-def settings_entry(settings: Settings) -> dict[str, Any]:
+def settings_entry(settings: Settings) -> dict[str, object]:
     """Return the settings for the JSON report; `generator` is None if no model is named."""
     return {
         **({} if settings.preset is None else {"preset": settings.preset}),
@@ -97,7 +97,7 @@ def _generator_text(settings: Settings) -> str | None:
     return _model_at_server(settings.generator.model, settings.generator.server)
 
 
-def _sampling(settings: Settings) -> dict[str, Any]:
+def _sampling(settings: Settings) -> dict[str, object]:
     """Temperature and draws of all scores, and of LLM-retEval; a temperature is None if the server sets it."""
     default = 0.0 if settings.embedded else TEMPERATURE
     own = settings.generator.parameters.get("temperature", default)

@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.build import evalset_text, sliced_name
+from pytest_rageval.reports.document import AgreementEntry, AgreementRow, TestEntry
 from pytest_rageval.reports.layout import WIDTH, align_columns
+from pytest_rageval.reports.notes import scores_by_id
 from pytest_rageval.stats.agreement import format_rho
 from pytest_rageval.stats.intervals import mean_interval
 from pytest_rageval.stats.systems import Battle, Standing, UnratableError, bradley_terry, compare_with_best
@@ -43,7 +45,7 @@ LEGEND: Final = (
 Entry = Mapping[str, Any]
 
 
-def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, Any]]:
+def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, object]]:
     """Return the matrices systems × scores of a run, as in the JSON report.
 
     A matrix has at least two rows and one column. Tests without a key `system` are left out. A score with `by` is left
@@ -65,12 +67,11 @@ def matrix_entries(tests: Iterable[Entry], *, seed: int = 0) -> list[dict[str, A
 
 
 def matrix_lines(matrices: Iterable[Entry]) -> list[str]:
-    """Return the matrices and a legend in lines. A wide matrix is split into several blocks of columns."""
     lines = [line for matrix in matrices for line in _single_matrix_lines(matrix)]
     return [*lines, *LEGEND] if lines else []
 
 
-def _matrix_entry(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
+def _matrix_entry(tests: Sequence[Entry], seed: int) -> dict[str, object]:
     systems = [(_system(group[0]), _entries_by_name(group)) for group in _group_by(tests, _system)]
     names = list(dict.fromkeys(name for _, entries in systems for name in entries))
     columns = [
@@ -93,7 +94,7 @@ def _matrix_entry(tests: Sequence[Entry], seed: int) -> dict[str, Any]:
     }
 
 
-def _cell_entry(standing: Standing) -> dict[str, Any]:
+def _cell_entry(standing: Standing) -> dict[str, object]:
     return {name: value for name, value in asdict(standing).items() if name != "common" or value}
 
 
@@ -108,8 +109,7 @@ def _entries_by_name(tests: Iterable[Entry]) -> dict[str, Entry]:
 
 
 def _values_by_id(entry: Entry | None) -> dict[str, float]:
-    examples = () if entry is None or entry["mean"] is None else entry["examples"]
-    return {example["id"]: example["score"] for example in examples if example["score"] is not None}
+    return scores_by_id(() if entry is None or entry["mean"] is None else entry["examples"])
 
 
 def _has_unique_cells(tests: Sequence[Entry]) -> bool:
@@ -165,7 +165,6 @@ def _single_matrix_lines(matrix: Entry) -> list[str]:
 
 
 def _best_cells_note(matrix: Entry) -> str:
-    """Return the number of columns in which each system is the best; empty for a single column."""
     if len(matrix["scores"]) == 1:
         return ""
     counts = (
@@ -216,7 +215,8 @@ def _column_note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | Non
     if best is None:
         return ""
     others = [
-        f"{label} {cell['n']}, compared over {cell['shared']}{_common_means_text(cell)}"
+        f"{label} {cell['n']}, compared over {cell['shared']}"
+        + (": {:.3f}, the best {:.3f}".format(*cell["common"]) if cell.get("common") else "")
         for label, cell in labelled
         if not cell["n"] == cell["shared"] == best["n"]
     ]
@@ -225,17 +225,12 @@ def _column_note(name: str, cells: Sequence[tuple[Mapping[str, str], Entry | Non
     return f"    {name}: n = {best['n']} in the best; {'; '.join(others)}"
 
 
-def _common_means_text(cell: Entry) -> str:
-    """Return the means over the common examples, such as ": 0.412, the best 0.500"; empty without `common`."""
-    return ": {:.3f}, the best {:.3f}".format(*cell["common"]) if cell.get("common") else ""
-
-
 def rated_system_name(nodeid: str, k: int | str) -> str:
     """Return the name of a system in ratings: the parametrization of its test and the cut-off, such as "bm25@5"."""
     return f"{nodeid.partition('[')[2].removesuffix(']')}@{k}"
 
 
-def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]]:
+def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, object]]:
     """Return tables of Bradley-Terry ratings, one for each test function and eval set with at least two systems.
 
     A system is a parametrization of the function with a cut-off, such as "bm25@5". The references are one more system.
@@ -274,7 +269,6 @@ def ratings_entries(tests: Sequence[Entry], *, seed: int) -> list[dict[str, Any]
 
 
 def ratings_lines(entries: Sequence[Entry]) -> list[str]:
-    """Return the tables of ratings in lines, each with its systems, the best first, and the results of pairs."""
     lines = []
     for entry in entries:
         lines.append(f"ratings of the systems of {entry['test']}  ({ratings_text(entry)})")
@@ -365,14 +359,11 @@ def _ratings_entry(
     reference_results: Mapping[str, Mapping[str, float]],
     system_battles: Mapping[tuple[str, str], Entry] | None,
     seed: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     results: dict[tuple[str, str], Mapping[str, float]] = {
         (system, REFERENCE): values for system, values in reference_results.items()
     }
-    for pair, entry in (system_battles or {}).items():
-        results[pair] = {
-            example["id"]: example["score"] for example in entry["examples"] if example["score"] is not None
-        }
+    results |= {pair: scores_by_id(entry["examples"]) for pair, entry in (system_battles or {}).items()}
     battles = [Battle(*pair, value) for pair, values in results.items() for value in values.values()]
     questions = [example_id for values in results.values() for example_id in values]
     battle_counts = Counter(name for battle in battles for name in (battle.first, battle.second))
@@ -397,7 +388,7 @@ def _ratings_entry(
 
 def _pair_entry(
     pair: tuple[str, str], scores: Sequence[float], battles: Entry | None, seed: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     ends = mean_interval(scores, seed=seed)
     reason = None
     if not scores and pair[1] != REFERENCE:
@@ -419,13 +410,11 @@ def _pair_entry(
     }
 
 
-def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return the table of a test's entry `agreement`: correlations of labels of passages with scores of answers."""
-    rows = {(row["annotator"], row["measure"], row["k"]): row for row in entry["rows"]}
-    ks = sorted({k for _, _, k in rows})
+def agreement_lines(entry: AgreementEntry) -> list[str]:
+    ks = sorted({row["k"] for row in entry["rows"]})
     by = f", answers scored by {entry['label']}" if entry["label"] else ""
     lines = [f"agreement with {entry['downstream']}, Kendall's tau and Spearman's rho{by}"]
-    lines += _agreement_table({f"k = {k}": (rows, k) for k in ks}) if rows else []
+    lines += _agreement_table({f"k = {k}": _agreements_at(k, entry) for k in ks}) if ks else []
     missing_by_reason: dict[str, set[str]] = {}
     for row in entry["missing"]:
         first_line = row["reason"].partition("\n")[0]
@@ -435,9 +424,9 @@ def agreement_lines(entry: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def agreement_by_system_lines(tests: Iterable[Mapping[str, Any]]) -> list[str]:
+def agreement_by_system_lines(tests: Iterable[TestEntry]) -> list[str]:
     """Return the tables of a parametrized test side by side: for each k a column for each system."""
-    groups: dict[tuple[Any, ...], list[tuple[Mapping[str, str], Mapping[str, Any]]]] = {}
+    groups: dict[tuple[Any, ...], list[tuple[Mapping[str, str], AgreementEntry]]] = {}
     for test in tests:
         for entry in test.get("agreement", ()) if test.get("system") else ():
             key = (test["function"], (test["evalset"] or {}).get("digest"), entry["label"])
@@ -447,30 +436,28 @@ def agreement_by_system_lines(tests: Iterable[Mapping[str, Any]]) -> list[str]:
         names = [" × ".join(system.values()) for system, _ in group]
         if len(set(names)) < 2 or len(set(names)) < len(names):  # noqa: PLR2004 - two systems are compared
             continue
-        rows = [
-            {(row["annotator"], row["measure"], row["k"]): row for row in entry["rows"]} for _, entry in group
-        ]
         by = f", answers scored by {label}" if label else ""
-        for k in sorted({k for each in rows for _, _, k in each}):
+        for k in sorted({row["k"] for _, entry in group for row in entry["rows"]}):
             lines.append(f"{function}: agreement with {group[0][1]['downstream']} at k = {k} by system{by}")
-            columns = {name: (each, k) for name, each in zip(names, rows, strict=True)}
+            columns = {name: _agreements_at(k, entry) for name, (_, entry) in zip(names, group, strict=True)}
             lines += [f"  {line}" for line in _agreement_table(columns)]
     return lines
 
 
-def _agreement_table(columns: Mapping[str, tuple[Mapping[tuple[str, str, int], Entry], int]]) -> list[str]:
-    """Return a table with a column for each cut-off, or each system, of its rows by annotator, measure and cut-off."""
-    cells = [("", *(f"{name:>11}" for name in columns))]
-    for annotator, measure in dict.fromkeys(
-        (a, m) for rows, k in columns.values() for a, m, at in rows if at == k
-    ):
-        pairs = (_tau_and_rho(rows.get((annotator, measure, k))) for rows, k in columns.values())
-        cells.append((f"{annotator} {measure}", *pairs))
-    return align_columns(cells, right=range(1, len(cells[0])))
+def _agreements_at(k: int, entry: AgreementEntry) -> dict[str, AgreementRow]:
+    return {f"{row['annotator']} {row['measure']}": row for row in entry["rows"] if row["k"] == k}
 
 
-def _tau_and_rho(row: Mapping[str, Any] | None) -> str:
+def _agreement_table(columns: Mapping[str, Mapping[str, AgreementRow]]) -> list[str]:
+    """Return a table with a column for each cut-off, or each system."""
+    head = ("", *(f"{name:>11}" for name in columns))
+    labels = dict.fromkeys(chain.from_iterable(columns.values()))
+    cells = [(label, *(_tau_and_rho(rows.get(label)) for rows in columns.values())) for label in labels]
+    return align_columns([head, *cells], right=range(1, len(head)))
+
+
+def _tau_and_rho(row: AgreementRow | None) -> str:
     """Return the text of a cell, such as ".58 .71"; empty if the row has no such cell."""
     if row is None:
         return ""
-    return " ".join("-" if row[name] is None else format_rho(row[name]) for name in ("tau", "rho"))
+    return " ".join("-" if value is None else format_rho(value) for value in (row["tau"], row["rho"]))

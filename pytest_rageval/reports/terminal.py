@@ -280,7 +280,7 @@ def warning_lines(tests: Sequence[TestEntry]) -> list[str]:
     return [f"warning: {line}" for line in lines]
 
 
-def _all_zero_warning(entry: ScoreEntry) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _all_zero_warning(entry: ScoreEntry) -> Iterator[tuple[dict[str, object], str]]:
     """Yield the slice and a warning if a threshold does not fail although every question scores 0.
 
     The reason may be that the ids of retrieved passages are not of the same kind as the ids of gold passages.
@@ -316,7 +316,6 @@ def accept_entry(broken: Sequence[tuple[str, Collection[str]]]) -> dict[str, str
 
 
 def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str]:
-    """Return how to accept the drops of a failed test in lines; `accept` is the key of `accept_entry`, or None."""
     if accept is None:
         return []
     command = update_command([argument], merge)
@@ -338,7 +337,6 @@ def gains_text(test: TestEntry) -> str:
 
 
 def gain_lines(tests: Iterable[TestEntry], argument: Callable[[str], str], merge: str = "") -> Iterator[str]:
-    """Yield a line for each test with a significant gain, with the command that makes the gain the baseline."""
     for test in tests:
         if gains := gains_text(test):
             command = update_command([argument(test["nodeid"])], merge)

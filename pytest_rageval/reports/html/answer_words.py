@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Final
 
 from pytest_rageval.lib.text import COMMON_UNSPACED
@@ -60,19 +61,13 @@ def _words(text: str) -> set[str]:
 def _split(text: str, spans: Sequence[tuple[int, int]], marked: Sequence[bool]) -> Iterator[tuple[str, bool]]:
     """Yield the text in pieces, split where runs of marked words begin and end."""
     end = 0
-    index = 0
-    while index < len(spans):
-        if not marked[index]:
-            index += 1
-            continue
-        first = index
-        while index + 1 < len(spans) and marked[index + 1]:
-            index += 1
-        start, stop = spans[first][0], spans[index][1]
-        if start > end:
-            yield text[end:start], False
-        yield text[start:stop], True
-        end = stop
-        index += 1
+    for is_marked, run in groupby(zip(marked, spans, strict=True), key=itemgetter(0)):
+        words = [span for _, span in run]
+        if is_marked:
+            start, stop = words[0][0], words[-1][1]
+            if start > end:
+                yield text[end:start], False
+            yield text[start:stop], True
+            end = stop
     if end < len(text):
         yield text[end:], False

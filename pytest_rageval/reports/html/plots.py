@@ -50,8 +50,6 @@ class Mark(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot."""
-
     name: str
     shape: str  # "slope", "curve" or "bars"
     marks: Sequence[Mark]  # in the order in which the arrow keys visit them
