@@ -1,20 +1,27 @@
 """Plans of a test, evaluated without pytest."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
+import pluggy
 import pytest
 
-from pytest_rageval.core.errors import InputError
+from pytest_rageval import hookspecs
+from pytest_rageval.core.errors import InputError, ReplyPending
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
+from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.options.resolution import resolve_options
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
+from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
+from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.annotator_agreement import AgreementRequest
 from tests.llm_server import LLMServer
-from tests.unit.run.marked import components, evalset_of, evaluated, threshold
+from tests.unit.run.marked import EVALS, components, evalset_of, evaluated, marked, threshold
 
 
 def test_a_plan_counts_calls_of_the_users_own_functions(tmp_path: Path) -> None:
@@ -37,6 +44,32 @@ def test_a_plan_gives_stubs(tmp_path: Path) -> None:
     assert agreement.best("gold", 1).measure == "anything"
     assert test.has_stubs
     assert test.results()["scores"] == []
+    session.close()
+
+
+def _waits(_query: str, _k: int) -> NoReturn:
+    raise ReplyPending
+
+
+@pytest.mark.parametrize("extension", ["plan", "none"])
+def test_a_test_goes_on_with_a_stub_where_an_extension_has_one(tmp_path: Path, extension: str) -> None:
+    manager = pluggy.PluginManager("pytest")
+    manager.add_hookspecs(hookspecs)
+    if extension in installed():
+        manager.register(installed()[extension])
+    session = Session(Settings(cache_dir=tmp_path / "cache"), registry=Registry(manager.hook))
+    test = TestRun(session, replace(components(), retriever=_waits), marked(tmp_path, [EVALS]))
+    calls = [
+        lambda: test.score("recall@1", {}) > 0.99,
+        lambda: test.agreement(AgreementRequest(["gold"], ["ndcg"], [1], None)).best("gold", 1).rho > 0.99,
+    ]
+    for call in calls:
+        if extension == "plan":
+            assert call()
+        else:
+            with pytest.raises(ReplyPending):
+                call()
+    assert test.has_stubs == (extension == "plan")
     session.close()
 
 
