@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess  # nosec B404 # runs our own interpreter and script
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Final
 
 from pytest_rageval.core.errors import RagevalError, ServerError
@@ -15,43 +16,33 @@ from pytest_rageval.options.settings import Api, Role
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
 
+@dataclass(eq=False, repr=False)
 class RemoteServer(Server):
     """A server at a URL, which may contain user, password and query.
 
     The command for the key runs at the first request, and again after a key was refused.
     """
 
-    def __init__(  # noqa: PLR0913 - the settings of a server
-        self,
-        url: BaseURL | str = DEFAULT_BASE_URL,
-        api_key: Secret | str | None = None,
-        in_flight: int | None = None,
-        *,
-        api: Api = "chat",
-        role: Role = "generator",
-        key_name: str = "OPENAI_API_KEY",
-        needs_key: bool = False,
-        key_command: tuple[str, ...] = (),
-        policy: RequestPolicy | None = None,
-        limits: Limits = NO_LIMITS,
-        flex: bool = False,
-    ) -> None:
+    url: InitVar[BaseURL | str] = DEFAULT_BASE_URL
+    api_key: InitVar[Secret | str | None] = None
+    in_flight: int | None = None
+    _: KW_ONLY
+    api: Api = "chat"
+    role: Role = "generator"
+    key_name: str = "OPENAI_API_KEY"
+    needs_key: bool = False
+    key_command: tuple[str, ...] = ()
+    policy: RequestPolicy | None = None
+    limits: Limits = NO_LIMITS
+    flex: bool = False
+
+    def __post_init__(self, url: BaseURL | str, api_key: Secret | str | None) -> None:
         location = BaseURL.parse(url) if isinstance(url, str) else url
         key = Secret(api_key) if isinstance(api_key, str) else api_key
+        self._settings = (location, key, *vars(self).values())
         self._url = location.url
         self.base_url: str = location.public
         self.credentials: Credentials = Credentials(key, location.login, location.query)
-        self.in_flight = in_flight
-        self.api: Api = api
-        self.role: Role = role
-        self.key_name = key_name
-        self.key_command = key_command
-        self.policy = policy
-        self.limits = limits
-        self.flex = flex
-        self._needs_key = needs_key or self.base_url == DEFAULT_BASE_URL
-        request_settings = (key_name, needs_key, key_command, policy, limits, flex)
-        self._settings = (location, key, in_flight, api, role, *request_settings)
         self._renewal = asyncio.Lock()
         self._key_error: RagevalError | None = None
 
@@ -62,7 +53,7 @@ class RemoteServer(Server):
         """Return the URL without credentials; get the key first, and raise ServerError if there is none."""
         if self.key_command:
             await self._renew(None)
-        elif self._needs_key and self.credentials == Credentials():
+        elif (self.needs_key or self.base_url == DEFAULT_BASE_URL) and self.credentials == Credentials():
             raise ServerError(
                 f"No key is set for the server at {self.base_url}: {self.key_name} is empty.\n"
                 f"Set it, or name a server that needs no key with {URL_OPTIONS[self.role]}. "
