@@ -255,7 +255,7 @@ def _cost(usage: Usage) -> float | None:
     return None if usage.unpriced else round(usage.cost_usd, 6)
 
 
-def usage_lines(entry: Mapping[str, Any]) -> list[str]:
+def usage_lines(entry: JsonObject) -> list[str]:
     """Return the model usage in lines: the total, each server if there are several, and remarks."""
     parts = [f"{counted(entry['requests'], 'reply')}: {entry['cached']} cached, {entry['live']} live"]
     if entry["failed"]:
@@ -279,7 +279,7 @@ def usage_lines(entry: Mapping[str, Any]) -> list[str]:
     return lines + [f"{count} × {remark}" for remark, count in entry["remarks"].items()]
 
 
-def _token_and_cost_texts(entry: Mapping[str, Any]) -> list[str]:
+def _token_and_cost_texts(entry: JsonObject) -> list[str]:
     """Return the tokens and the cost of an entry, such as "120 tokens in, 8 out" and "0.0021 USD"."""
     cost = entry["cost_usd"]
     price = "price not known" if cost is None else f"{cost:.4f} USD"
