@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.models.cassette import entry_line, parse_entry, read_cassette, write_cassette
+from pytest_rageval.models.cassette import entry_line, read_cassette, write_cassette
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.summaries import request_summary
@@ -55,18 +55,10 @@ def test_replies_are_one_a_line_sorted_by_key(plain: Path) -> None:
     write_cassette(plain, ENTRIES)
     lines = plain.read_text(encoding="utf-8").split("\n")
     assert [json.loads(line)["key"] for line in lines[:-1]] == ["a1", "b2", "c3"]
-    assert lines[0].startswith('{"key": "a1", ')
+    assert lines[0].startswith('{"key": "a1", "finish_reason"')
     assert "„ja“" in lines[0]
     assert lines[1].startswith('{"key": "b2", "request": {"model": "m", ')
     assert lines[-1] == ""
-
-
-def test_a_line_is_an_entry_and_back() -> None:
-    for entry in ENTRIES:
-        line = entry_line(entry)
-        assert "\n" not in line
-        assert _plain([parse_entry(line)]) == _plain([entry])
-    assert "request" not in entry_line(ENTRIES[1])
 
 
 def test_a_compressed_cassette_contains_no_time_and_no_file_name(tmp_path: Path) -> None:
@@ -252,17 +244,6 @@ def test_a_failed_writing_leaves_nothing_behind(file: Path) -> None:
     with pytest.raises(StoreError):
         write_cassette(file, ENTRIES)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-
-
-def test_a_reply_that_utf_8_cannot_encode_does_not_end_the_run(file: Path) -> None:
-    """Half a surrogate pair in a reply is written so that it can be read back, or raises StoreError."""
-    entry = Entry("k", Reply("\ud83d"))
-    try:
-        write_cassette(file, [entry])
-    except StoreError as error:
-        assert str(file) in str(error)  # noqa: PT017 - either is right
-    else:
-        assert read_cassette(file).keys() == {"k"}
 
 
 def test_a_prompt_that_utf_8_cannot_encode_is_recorded(file: Path) -> None:

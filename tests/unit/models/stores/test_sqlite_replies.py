@@ -46,28 +46,6 @@ class _Bomb:
         return Path.touch, (self.file,)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        REPLY,
-        Reply(""),
-        Reply("\x00"),
-        Reply("a\x00b", "m\x00n"),
-        Reply("x" * 1_000_000),
-        Reply("日本語\u2028 عربى\r\n\t\u200b\ufeff\uffff"),
-        Reply("x", tokens_in=2**63 - 1),
-    ],
-    ids=["all fields", "empty", "NUL", "NUL within", "1 MB", "scripts", "large count"],
-)
-def test_a_reply_is_found_again(databases: Open, reply: Reply) -> None:
-    store = ReplyTable(databases())
-    assert store.get_many(["k"]) == {}
-    _put(store, Entry("k", reply, OUTLINE))
-    assert store.get_many(["k"]) == {"k": reply}
-    store._database.close()
-    assert ReplyTable(databases()).get_many(["k"]) == {"k": reply}
-
-
 def test_many_keys_are_one_question(store: ReplyTable) -> None:
     """A look-up may have more keys than SQLite has variables; missing and repeated keys are allowed."""
     keys = [f"{number:064x}" for number in range(40_000)]
