@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from types import FrameType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -126,12 +126,6 @@ class GatewayServer:
         self._thread.join(STOP_S)
         self._socket.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @contextmanager
     def in_environment(self) -> Iterator[None]:
         """Within the block, set the environment variables that make clients use this server."""
@@ -183,7 +177,7 @@ def gateway_command(options: argparse.Namespace) -> int:
     if not command:
         raise InputError("No command is named.\nWrite: rageval gateway -- COMMAND, such as python -m my_app.")
     settings = command_settings(options)
-    with closing(session_for(settings)) as session, GatewayServer() as server:
+    with closing(session_for(settings)) as session, closing(GatewayServer()) as server:
         server.connect(lambda: Backend.of(session))
         status = _run_command(command, {**os.environ, **server.variables()})
         server.disconnect()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -541,7 +542,10 @@ def test_nothing_answers_before_the_session_and_after_it(serve):
     served.server.disconnect()
     with pytest.raises(openai.APIStatusError, match="The session of this gateway has ended"):
         served.chat()
-    with GatewayServer() as early, pytest.raises(openai.APIStatusError, match="while a conftest or a plugin"):
+    with (
+        closing(GatewayServer()) as early,
+        pytest.raises(openai.APIStatusError, match="while a conftest or a plugin"),
+    ):
         openai.OpenAI(base_url=early.url, api_key="x").models.list()
 
 
