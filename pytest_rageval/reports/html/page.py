@@ -174,15 +174,12 @@ class ScoreView:
         self.entry = entry
         self.name: str = sliced_name(entry)
         self.threshold: str = threshold_text(entry["threshold"] or {})
-
-    @property
-    def baseline(self) -> ComparisonEntry | None:
-        """The comparison with the baseline, else with the anchor; None if there is no comparison."""
-        return self.entry.get("baseline") or self.entry.get("anchor")
-
-    @property
-    def change(self) -> float | None:
-        return None if self.baseline is None else -self.baseline["drop"]
+        # The comparison with the baseline, else with the anchor.
+        self.baseline: ComparisonEntry | None = entry.get("baseline") or entry.get("anchor")
+        self.change: float | None = None if self.baseline is None else -self.baseline["drop"]
+        self.p_value: float | None = p_of_drop(entry, self.baseline) if self.baseline else None
+        # The lowest and the highest possible score of a question; None if they are 0 and 1, or not finite.
+        self._entry_scale: Sequence[float] | None = entry.get("scale")
 
     @property
     def change_interval(self) -> tuple[float, float] | None:
@@ -195,10 +192,6 @@ class ScoreView:
         if significant_gain(self.entry) is not None or self.entry["verdict"] == "better":
             return "gain"
         return "loss" if self.entry["verdict"] in {"fail", "worse"} and self.change else ""
-
-    @property
-    def p_value(self) -> float | None:
-        return p_of_drop(self.entry, self.baseline) if self.baseline else None
 
     @property
     def bound(self) -> float | None:
@@ -248,12 +241,15 @@ class ScoreView:
         scores = [example["score"] for example in self.entry["examples"] if example["score"] is not None]
         if all(score in {0, 1} for score in scores):
             return None
-        return Histogram.from_scores(scores, scale=self._entry_scale, is_time="statistic" in self.entry)
-
-    @property
-    def _entry_scale(self) -> Sequence[float] | None:
-        """The lowest and the highest possible score of a question; None if they are 0 and 1, or not finite."""
-        return self.entry.get("scale")
+        low, high = self._entry_scale or (0.0, 1.0)
+        low = min(low, *scores)
+        # The axis of times ends at the largest time.
+        end = max(scores) if "statistic" in self.entry else max(high, *scores)
+        counts = [0] * BINS
+        for score in scores:
+            counts[min(BINS - 1, int((score - low) / (end - low) * BINS))] += 1
+        label = f"scores of {counted(len(scores), 'question')}, from {low:g} to {end:g}"
+        return Histogram(counts, low, end, label)
 
 
 @dataclass(frozen=True)
@@ -265,19 +261,6 @@ class Histogram:
     high: float
     label: str
 
-    @classmethod
-    def from_scores(
-        cls, values: Sequence[float], *, scale: Sequence[float] | None = None, is_time: bool = False
-    ) -> "Histogram":
-        """Create a histogram of scores on a scale, 0 to 1 by default; the axis of times ends at the largest time."""
-        low, high = scale or (0.0, 1.0)
-        end = (max(values) or 1.0) if is_time else max(high, *values)
-        low = min(low, *values)
-        counts = [0] * BINS
-        for value in values:
-            counts[min(BINS - 1, int((value - low) / (end - low) * BINS))] += 1
-        return cls(counts, low, end, f"scores of {counted(len(values), 'question')}, from {low:g} to {end:g}")
-
 
 @dataclass(frozen=True)
 class HeatCell:
@@ -288,24 +271,20 @@ class HeatCell:
     change: float | None  # from the baseline, over the questions with both scores
     level: str  # the CSS class for the distance from the mean over all questions, such as "below-2"
 
-    @classmethod
-    def from_rows(
-        cls, rows: Sequence[QuestionRow], column: Column, overall: float | None
-    ) -> "HeatCell | None":
-        """Create the cell of a column from the questions of a slice; `overall` is the mean over all questions."""
-        cells = [cell for row in rows if (cell := row.cells.get(column.index)) is not None]
-        scores = [cell.now for cell in cells if cell.now is not None]
-        if not scores or overall is None:
-            return None
-        mean = fmean(scores)
-        changes = [
-            cell.now - cell.before for cell in cells if cell.now is not None and cell.before is not None
-        ]
-        # A level is 0.1, or a tenth of the overall mean if the mean is above 1, as for times.
-        distance = (mean - overall) / max(1.0, abs(overall)) * 10
-        level = min(3, round(abs(distance)))
-        name = f"{'below' if distance < 0 else 'above'}-{level}" if level else ""
-        return cls(mean, len(scores), fmean(changes) if changes else None, name)
+
+def _heat_cell(rows: Sequence[QuestionRow], column: Column, overall: float | None) -> HeatCell | None:
+    """Return the cell of a column from the questions of a slice; `overall` is the mean over all questions."""
+    cells = [cell for row in rows if (cell := row.cells.get(column.index)) is not None]
+    scores = [cell.now for cell in cells if cell.now is not None]
+    if not scores or overall is None:
+        return None
+    mean = fmean(scores)
+    changes = [cell.now - cell.before for cell in cells if cell.now is not None and cell.before is not None]
+    # A level is 0.1, or a tenth of the overall mean if the mean is above 1, as for times.
+    distance = (mean - overall) / max(1.0, abs(overall)) * 10
+    level = min(3, round(abs(distance)))
+    name = f"{'below' if distance < 0 else 'above'}-{level}" if level else ""
+    return HeatCell(mean, len(scores), fmean(changes) if changes else None, name)
 
 
 class ColumnView:
@@ -334,7 +313,7 @@ class TableView:
         self.columns: list[ColumnView] = [ColumnView(column) for column in table.columns]
         self._ranks: list[tuple[str, Ranks]] = []
         self.groups: list[QuestionGroup] = [
-            QuestionGroup(f"{self.anchor}-{number}", name, rows, list(self._heat_row(rows)))
+            QuestionGroup(f"{self.anchor}-{number}", name, rows, self._heat_row(rows))
             for number, (name, rows) in enumerate(table.groups)
         ]
         self._tags = sorted(
@@ -361,9 +340,8 @@ class TableView:
         scores = ([cell.now for cell in each if cell and cell.now is not None] for each in cells)
         return [fmean(each) if each else None for each in scores]
 
-    def _heat_row(self, rows: Sequence[QuestionRow]) -> Iterator["HeatCell | None"]:
-        for column, mean in zip(self.table.columns, self._means, strict=True):
-            yield HeatCell.from_rows(rows, column, mean)
+    def _heat_row(self, rows: Sequence[QuestionRow]) -> list[HeatCell | None]:
+        return [_heat_cell(rows, *each) for each in zip(self.table.columns, self._means, strict=True)]
 
     def tokens(self, row: QuestionRow, variants: Sequence[Details]) -> str:
         tokens = [state or "same" for state in sorted(row.states or {""})]
@@ -376,7 +354,7 @@ class TableView:
         return " ".join(tokens)
 
     @property
-    def heat(self) -> Iterator[tuple[str, list[tuple[str, int, list["HeatCell | None"]]]]]:
+    def heat(self) -> Iterator[tuple[str, list[tuple[str, int, list[HeatCell | None]]]]]:
         """Yield each tag with a table: a value, its number of questions, and a cell for each score."""
         for tag in self._tags if self.columns else ():
             rows_by_value: dict[str, list[QuestionRow]] = {}
@@ -384,7 +362,7 @@ class TableView:
                 for name, value in row.tags:
                     if name == tag:
                         rows_by_value.setdefault(value, []).append(row)
-            lines = [(value, len(rows), list(self._heat_row(rows))) for value, rows in rows_by_value.items()]
+            lines = [(value, len(rows), self._heat_row(rows)) for value, rows in rows_by_value.items()]
             # The lowest mean comes first, slices without a score last.
             yield (
                 tag,
@@ -399,7 +377,7 @@ class QuestionGroup:
     anchor: str
     name: str
     rows: Sequence[QuestionRow]
-    means: Sequence["HeatCell | None"]
+    means: Sequence[HeatCell | None]
     questions: list[Markup] = field(default_factory=list)
 
     @property
@@ -425,10 +403,8 @@ class Card:
     @property
     def is_green(self) -> bool:
         verdicts = {entry["verdict"] for entry in self.test["scores"]}
-        return self.test["outcome"] in {"passed", "skipped", "better", "same"} and not verdicts & {
-            *FAILING_VERDICTS,
-            "inconclusive",
-        }
+        is_green = self.test["outcome"] in {"passed", "skipped", "better", "same"}
+        return is_green and verdicts.isdisjoint({*FAILING_VERDICTS, "inconclusive"})
 
     @property
     def failed_otherwise(self) -> bool:

@@ -461,11 +461,17 @@ def test_ten_thousand_questions_with_ten_passages_are_a_page_of_15_mb() -> None:
 
 def test_times_reach_over_their_histogram() -> None:
     """The histogram of latencies ends at the largest one, while that of shares goes from 0 to 1."""
-    times = Histogram.from_scores([0.004, 0.008, 0.04], is_time=True)
+
+    def histogram(*scores: float, **entry: Any) -> Histogram:
+        examples = [{"score": score} for score in scores]
+        score = {"spec": "s", "where": {}, "threshold": None, "examples": examples, **entry}
+        return ScoreView(score).distribution
+
+    times = histogram(0.004, 0.008, 0.04, statistic="p50")
     assert times.high == 0.04
     assert [count for count in times.counts if count] == [1, 1, 1]
-    assert Histogram.from_scores([0.0], is_time=True).high == 1
-    assert Histogram.from_scores([0.04]).high == 1
+    assert histogram(0.0, statistic="p50") is None
+    assert histogram(0.04).high == 1
 
 
 def test_a_scale_is_shown_from_end_to_end() -> None:
