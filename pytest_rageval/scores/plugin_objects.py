@@ -8,9 +8,10 @@ from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, Protocol, cast
 
+from pytest_rageval.answers.judge.tasks import read_share
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.gathering import require_loop
-from pytest_rageval.calls.user_code import CALL_ERRORS, InvalidResult, UserCallable, is_cancelled
+from pytest_rageval.calls.user_code import CALL_ERRORS, UserCallable, is_cancelled
 from pytest_rageval.core.errors import CallableError, QueryError, RagevalError, Unscored, summary_line
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
@@ -40,14 +41,7 @@ class PluginComparator:
 def _read_verdict(name: str, verdict: object) -> float:
     if verdict is None:
         raise Unscored(f"{name} gave no verdict")
-    value = as_share(verdict)
-    if value is None:
-        raise InvalidResult(
-            f"returned {verdict!r:.60}",
-            f"returned {verdict!r} for {{question}}.\n"
-            "Return True or False, a number between 0 and 1, or None for no verdict.",
-        )
-    return value
+    return read_share(verdict)
 
 
 @dataclass(frozen=True)
