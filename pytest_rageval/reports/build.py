@@ -136,7 +136,6 @@ def score_entry(
     entry = {
         "spec": score.spec,
         **_keyword_keys(threshold),
-        **_ignored_keys(threshold),
         "where": _tags_to_json(score.slice),
         **mean_entry(score),
         **({"scale": list(score.scale)} if score.scale != UNIT and all(map(isfinite, score.scale)) else {}),
@@ -163,7 +162,6 @@ def error_entry(
     entry = {
         "spec": spec,
         **_keyword_keys(threshold),
-        **_ignored_keys(threshold),
         "where": {} if threshold is None else _tags_to_json(threshold.where),
         **mean_entry(None),
         "oddities": {},
@@ -204,12 +202,11 @@ def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, object]:
 
 
 def _keyword_keys(threshold: Threshold | None) -> dict[str, object]:
-    keywords = {keyword: getattr(threshold, keyword, None) for keyword in SCORE_KEYWORDS}
-    return {keyword: value for keyword, value in keywords.items() if value not in {None, "rank", "gold"}}
-
-
-def _ignored_keys(threshold: Threshold | None) -> dict[str, object]:
-    return {"ignored": dict(threshold.ignored)} if threshold is not None and threshold.ignored else {}
+    if threshold is None:
+        return {}
+    keywords = {keyword: getattr(threshold, keyword) for keyword in SCORE_KEYWORDS}
+    kept = {keyword: value for keyword, value in keywords.items() if value not in {None, "rank", "gold"}}
+    return {**kept, **({"ignored": dict(threshold.ignored)} if threshold.ignored else {})}
 
 
 def _tags_to_json(tags: Mapping[str, object]) -> dict[str, object]:

@@ -34,22 +34,14 @@ def noninferiority_p_value(
     that n examples from this distribution have a mean drop of at most the observed one. It is computed by convolution,
     without random numbers.
 
-    Args:
-        drops: for each example, its score in the baseline minus its new score, in any order.
-        margin: the noninferiority margin: the mean drop to exclude, 0 ≤ margin < largest.
-        largest: the largest possible difference in either direction; 1 for scores in [0, 1].
-        points: the maximum number of grid points. Differences that do not lie on a coarser grid are put on the finest
-            of the grids of 12, 60 or 240 steps to `largest` on which at most this number of values of the sum are
-            likely. A difference between two steps is divided between both; this keeps the mean and makes the p-value
-            slightly larger. It makes the p-value smaller only if nearly all non-zero differences have the same such
-            size: the probability of the observed sum then counts half.
+    A drop is the score of an example in the baseline minus its new score; `largest` is the largest possible difference
+    in either direction. Differences that do not lie on a coarser grid are put on the finest of the grids of 12, 60 or
+    240 steps to `largest` on which at most `points` values of the sum are likely. A difference between two steps is
+    divided between both; this keeps the mean and makes the p-value slightly larger. It makes the p-value smaller only
+    if nearly all non-zero differences have the same such size: the probability of the observed sum then counts half.
 
-    Returns:
-        A number in (0, 1], exact to 1e-9 apart from the effect of the grid. 1 if the observed mean drop is `margin` or
-        more, or there are no examples.
-
-    Raises:
-        ValueError: the margin is not in [0, largest), or a difference is not a number in [-largest, largest].
+    The result is in (0, 1], exact to 1e-9 apart from the effect of the grid; 1 if the observed mean drop is `margin` or
+    more, or there are no examples. ValueError for a margin or a difference that is out of range.
 
     Properties: if nothing changed, the p-value is `(1 - margin)^n`; so at level 0.05 at least 149 examples are needed
     to exclude a drop of 0.02, and 59 for 0.05. For 0/1 scores the null distribution is the restricted maximum
@@ -85,9 +77,6 @@ def inferiority_p_value(
 
     `largest` is the largest gain that is assumed possible. A smaller value gives a smaller p-value: n examples without
     a gain leave room, at level 0.05, for a share of `1 - 0.05^(1/n)` of gains of this size.
-
-    Raises:
-        ValueError: `allowed` is not in (-largest, largest), or a difference is not a number in [-largest, largest].
 
     >>> [round(inferiority_p_value([0.03] * 60, largest=largest), 4) for largest in (1, 0.12)]
     [0.0936, 0.0]

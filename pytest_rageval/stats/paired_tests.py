@@ -131,20 +131,11 @@ def drop_p_values(
     `needs_symmetry` reports whether its p-value is above 2·alpha. The second test is not used with clusters, and not if
     all differences other than 0 have the same size: these are symmetric if their mean is 0.
 
-    Args:
-        scores: at least one. All have a value for each of the same questions in the same order, NaN for questions
-            outside the slice of the score.
-        alpha: the family-wise error rate: the probability of calling any score worse if none is, in (0, 0.5].
-        clusters: the cluster of each question, such as its gold document; None if questions are independent. With
-            fewer than 20 clusters the test has little power.
-        seed: seed of the random draws; unused for a single 0/1 score.
-
-    Returns:
-        The p-values, adjusted for all scores. A score without any difference has the p-value 1.
-
-    Raises:
-        ValueError: there is no score, the scores or clusters differ in length, a difference is beyond `largest`, or
-            `beyond` is not in [0, largest).
+    All scores have a value for each of the same questions in the same order, NaN for questions outside the slice of the
+    score. `alpha` is the family-wise error rate: the probability of calling any score worse if none is. `clusters` has
+    the cluster of each question, such as its gold document; None if questions are independent. With fewer than 20
+    clusters the test has little power. The p-values are adjusted for all scores; a score without any difference has 1.
+    ValueError for scores that do not fit together, or a number that is out of range.
 
     In simulations with 30 to 100 questions (`tests/benchmarks/false_alarms.py`), any score is wrongly called worse
     in at most 5.5% of runs at alpha 0.05. Skewed differences are the exception: 21 to 50% of runs with 30 questions,
@@ -195,9 +186,8 @@ def drop_interval(
     The interval covers the true drop with probability 1 - 2·alpha. `inferiority_alpha` is the level of a second lower
     bound, which inverts the inferiority test and so allows for gains that were not observed; the smaller one is used.
 
-    Returns:
-        `(low, high)` within ±largest. `(-largest, largest)` if there is no difference, or if all clusters have the same
-        size and there are at most `z²` of them.
+    It lies within ±largest, and is all of that if there is no difference, or if all clusters have the same size and
+    there are at most `z²` of them.
 
     >>> [round(bound, 3) for bound in drop_interval([0.5, 0, 0, 0.25, 0, -0.25, 0, 0] * 10, alpha=0.05)]
     [0.024, 0.105]

@@ -29,19 +29,10 @@ class CurtailedDropTest:
     `beyond·n + z·sqrt(Σ(x - beyond)²)`. Differences of several sizes need more than this approximation to fail: the
     test itself must be significant on all questions, if the remaining ones repeat those so far.
 
-    Args:
-        questions: n, the number of questions of the full set that can be compared.
-        changed: number of these questions whose difference is not known to be 0, so that they must be evaluated.
-        max_drop: the drop that is allowed, at least 0, in units of the score.
-        alpha: the level of the test of all questions, in (0, 0.5].
-        beyond: the mean drop under the null hypothesis: 0, or `max_drop` if a drop of more than that must be shown.
-        largest: the largest possible difference in either direction.
-
-    Attributes:
-        verdict: None until it is clear; then it does not change any more.
-
-    Raises:
-        ValueError: a number is not in its range.
+    The full set has n `questions` that can be compared; the difference of `changed` ones is not known to be 0, so that
+    they must be evaluated. `beyond` is the mean drop under the null hypothesis: 0, or `max_drop` if a drop of more than
+    that must be shown. `largest` is the largest possible difference in either direction. `verdict` is None until it is
+    clear; then it does not change any more.
 
     Shares of evaluated questions, and of other verdicts than that of all questions: the table `stopped_early` of
     `tests/benchmarks/false_alarms.py`. With fewer than about 300 questions most of the changed ones are evaluated.

@@ -64,24 +64,17 @@ def sign_flip_test(
     `P(max_{l ≥ j} T*_l ≥ T_j)`, and at least the p-value of the column before it. For a single column of 0 and ±1 this
     is `pytest_rageval.stats.mcnemar.mcnemar_p_value`. Sign flips alone are conservative if few rows differ from 0.
 
-    Args:
-        columns: array of rows × columns, finite numbers; NaN for a missing value.
-        alpha: the level that the p-values are compared with, in (0, 1).
-        seed: seed of the draws.
-        max_draws: maximum number of draws, at least 1.
+    The columns have finite numbers, NaN for a missing value. The p-values are from random draws:
 
-    Returns:
-        p-values from random draws:
+    - of rows and signs, until the Robbins-Lai confidence sequence of every p-value excludes alpha, with a joint risk of
+      1e-4. If b of m draws reach the observed statistic, the p-value is `(b + 1/2) / (m + 1)`, or, if smaller, the
+      bound `3.178·P(normal > T)` times the number of columns from the j-th on. A p-value that is undecided after
+      1,000,000 draws, or 2^30 signs, counts as not significant.
+    - of normal variables with the same correlations, if no row has much more weight than the others (`Σ x⁴ ≤ 0.002·(Σ
+      x²)²`, which needs at least 500 rows). The p-value then differs by less than 1e-4, and by less than 3e-5 at p ≤
+      0.05. A single such column needs no draws.
 
-        - of rows and signs, until the Robbins-Lai confidence sequence of every p-value excludes alpha, with a joint
-          risk of 1e-4. If b of m draws reach the observed statistic, the p-value is `(b + 1/2) / (m + 1)`, or, if
-          smaller, the bound `3.178·P(normal > T)` times the number of columns from the j-th on. A p-value that is
-          undecided after 1,000,000 draws, or 2^30 signs, counts as not significant.
-        - of normal variables with the same correlations, if no row has much more weight than the others
-          (`Σ x⁴ ≤ 0.002·(Σ x²)²`, which needs at least 500 rows). The p-value then differs by less than 1e-4, and by
-          less than 3e-5 at p ≤ 0.05. A single such column needs no draws.
-
-        A column of zeros has the p-value 1.
+    A column of zeros has the p-value 1.
 
     The family-wise error rate is alpha whichever null hypotheses are true (strong control), if the rows of their
     columns are symmetric around 0; with few questions it is slightly larger

@@ -102,19 +102,16 @@ def bradley_terry(
     Under the model, the expected score of a system with rating r against a system with rating s is
     `1 / (1 + 10^((s - r) / 400))`. A tie is half a win for both.
 
-    Args:
-        battles: battles between at least two systems. If all battles are against the same system, as those of the arena
-            are against the reference, a rating measures the odds against that system (the distance is 400 log10 of the
-            odds). The distance between two other systems is then a prediction of the model, not an observation.
-        questions: the question of each battle. Battles on the same question are weighted together, since they have
-            answers in common. If empty, all battles are assumed to be independent.
-        seed: seed of the bootstrap. The same seed and battles, in any order, give the same intervals.
+    If all battles are against the same system, as those of the arena are against the reference, a rating measures the
+    odds against that system (the distance is 400 log10 of the odds). The distance between two other systems is then a
+    prediction of the model, not an observation. `questions` has the question of each battle: battles on the same
+    question are weighted together, since they have answers in common. If empty, battles are assumed to be independent.
 
-    Returns:
-        The rating in points by system, the best first. The mean of all ratings is 1000, so only differences between
-        systems of the same call are meaningful. The interval is the rating ± 1.96 standard errors, from the standard
-        deviation of 2,000 Bayesian bootstrap samples of the questions, or of the battles. Weights are never zero, so
-        each sample has ratings if the data has. If all battles were ties the interval has zero width.
+    The result has the rating in points by system, the best first. The mean of all ratings is 1000, so only differences
+    between systems of the same call are meaningful. The interval is the rating ± 1.96 standard errors, from the
+    standard deviation of 2,000 Bayesian bootstrap samples of the questions, or of the battles; the order of the battles
+    does not matter. Weights are never zero, so each sample has ratings if the data has. If all battles were ties the
+    interval has zero width.
 
     Raises:
         UnratableError: the likelihood has no maximum, because a group of systems won every battle against the rest,
