@@ -1,15 +1,31 @@
 """Battles between the systems whose answers a process has."""
 
 import asyncio
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.extensions.arena_battles.battles import Battles, arena_cutoffs
+from pytest_rageval.core.outcome import Places
+from pytest_rageval.extensions.arena_battles.battles import (
+    Battles,
+    arena_cutoffs,
+    battles_per_pair,
+    draw_questions,
+    run_battles,
+)
 from pytest_rageval.scores.arena import PREFER
+from tests.unit.scores.conftest import World
+
+
+@pytest.fixture
+def world(loop: BackgroundEventLoop) -> World:
+    return World(loop)
+
 
 NODE = "t.py::test_it[{}]".format
 EXAMPLES = [Example(f"q{n}", f"q{n}", reference="long", tags={"domain": n % 2}) for n in range(8)]
@@ -128,3 +144,60 @@ def test_other_eval_sets_and_functions_are_no_rivals() -> None:
 )
 def test_cutoffs_are_those_of_the_arena(specs: list[object], cutoffs: list[int]) -> None:
     assert arena_cutoffs(specs) == cutoffs
+
+
+@pytest.mark.parametrize(("n", "counts"), [(55, {1}), (56, {1, 2}), (3, {0, 1}), (7700, {140})])
+def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
+    systems = [f"s{number:02}" for number in range(11)]
+    shares = battles_per_pair(systems, n, 0)
+    assert (len(shares), sum(shares.values()), set(shares.values())) == (55, n, counts)
+    assert shares == battles_per_pair(systems[::-1] + systems, n, 0)
+    more = battles_per_pair(systems, n + 1, 0)
+    assert all(more[pair] >= count for pair, count in shares.items())
+
+
+def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
+    """±1, until a domain is exhausted. The position of the answer alternates within a domain."""
+    examples = [Example(f"{domain}{n}", "?", tags={"domain": domain}) for domain in "abc" for n in range(6)]
+    examples = [example for example in examples if example.id not in {"c2", "c3", "c4", "c5"}]
+    order = draw_questions(examples, 0)
+    assert order == draw_questions(examples[::-1], 0) != draw_questions(examples, 1)
+    for n in range(1, 7):
+        seen = Counter(example.id[0] for example, _ in order[:n])
+        assert max(seen.values()) - min(seen[domain] for domain in "abc") <= 1
+    assert [example.id[0] for example, _ in order[:8]] == list("abcabcab")
+    for domain in "abc":
+        leading = [first for example, first in order if example.id[0] == domain]
+        assert abs(2 * sum(leading) - len(leading)) <= 1
+    assert abs(2 * sum(first for _, first in order) - len(order)) <= 1
+    assert len(draw_questions([Example("a", "?"), Example("b", "?", tags={"topic": "x"})], 0)) == 2
+
+
+def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
+    fought = {
+        "q1": ("right", "wrong", "right", 1.0),
+        "q2": ("wrong", "right", "right", 0.0),
+        "q3": ("one", "other", 0, 0.5),
+        "q4": ("same", "same", "never asked", 0.5),
+        "q5": ("I couldn't find an answer.", "right", "never asked", 0.0),
+        "q6": ("right", "I couldn't find an answer.", "never asked", 1.0),
+        "q7": ("I couldn't find an answer.", "No answer in the documents.", "never asked", 0.5),
+        "q8": ("right", None, "never asked", None),
+    }
+    world.better.update({name: better for name, (_, _, better, _) in fought.items()})
+    questions = [(Example(name, name), number % 2 == 0) for number, name in enumerate(fought)]
+    outcomes = world.loop.run(
+        run_battles(
+            world.run, questions, lambda example: fought[example.id][0], lambda example: fought[example.id][1]
+        )
+    )
+    assert [outcome.value for outcome in outcomes] == [result for *_, result in fought.values()]
+    assert outcomes[-1].unscored == "one of the two systems has no answer"
+    judged = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
+    assert sorted(judged) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
+    assert [outcome.evidence.places for outcome in outcomes[:4]] == [
+        Places(first=1.0),
+        Places(second=0.0),
+        Places(first=0.5),
+        Places(),
+    ]

@@ -1,7 +1,5 @@
 """Arena scores: the judge compares the long answer with the long-form reference in pairs."""
 
-from collections import Counter
-
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
@@ -9,7 +7,6 @@ from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Places, Score
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.extensions.arena_battles.battles import battles_per_pair, draw_questions, run_battles
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.arena import MIN_RESULT, answer_first_ids, arena_notes, arena_text, domains_text
 
@@ -186,63 +183,6 @@ def test_what_the_score_depends_on(world, monkeypatch) -> None:
     two_orders = score.fingerprint(world.make_pipeline(seed=7, both_orders=True), resolved, package="0")
     assert two_orders["both_orders"] is True
     assert "seed" not in two_orders
-
-
-@pytest.mark.parametrize(("n", "counts"), [(55, {1}), (56, {1, 2}), (3, {0, 1}), (7700, {140})])
-def test_battles_are_spread_evenly_over_pairs(n: int, counts: set[int]) -> None:
-    systems = [f"s{number:02}" for number in range(11)]
-    shares = battles_per_pair(systems, n, 0)
-    assert (len(shares), sum(shares.values()), set(shares.values())) == (55, n, counts)
-    assert shares == battles_per_pair(systems[::-1] + systems, n, 0)
-    more = battles_per_pair(systems, n + 1, 0)
-    assert all(more[pair] >= count for pair, count in shares.items())
-
-
-def test_any_beginning_of_a_draw_has_the_domains_equally() -> None:
-    """±1, until a domain is exhausted. The position of the answer alternates within a domain."""
-    examples = [Example(f"{domain}{n}", "?", tags={"domain": domain}) for domain in "abc" for n in range(6)]
-    examples = [example for example in examples if example.id not in {"c2", "c3", "c4", "c5"}]
-    order = draw_questions(examples, 0)
-    assert order == draw_questions(examples[::-1], 0) != draw_questions(examples, 1)
-    for n in range(1, 7):
-        seen = Counter(example.id[0] for example, _ in order[:n])
-        assert max(seen.values()) - min(seen[domain] for domain in "abc") <= 1
-    assert [example.id[0] for example, _ in order[:8]] == list("abcabcab")
-    for domain in "abc":
-        leading = [first for example, first in order if example.id[0] == domain]
-        assert abs(2 * sum(leading) - len(leading)) <= 1
-    assert abs(2 * sum(first for _, first in order) - len(order)) <= 1
-    assert len(draw_questions([Example("a", "?"), Example("b", "?", tags={"topic": "x"})], 0)) == 2
-
-
-def test_two_systems_fight_by_the_rules_against_the_reference(world) -> None:
-    fought = {
-        "q1": ("right", "wrong", "right", 1.0),
-        "q2": ("wrong", "right", "right", 0.0),
-        "q3": ("one", "other", 0, 0.5),
-        "q4": ("same", "same", "never asked", 0.5),
-        "q5": (ABSTENTION, "right", "never asked", 0.0),
-        "q6": ("right", ABSTENTION, "never asked", 1.0),
-        "q7": (ABSTENTION, "No answer in the documents.", "never asked", 0.5),
-        "q8": ("right", None, "never asked", None),
-    }
-    world.better.update({name: better for name, (_, _, better, _) in fought.items()})
-    questions = [(Example(name, name), number % 2 == 0) for number, name in enumerate(fought)]
-    outcomes = world.loop.run(
-        run_battles(
-            world.run, questions, lambda example: fought[example.id][0], lambda example: fought[example.id][1]
-        )
-    )
-    assert [outcome.value for outcome in outcomes] == [result for *_, result in fought.values()]
-    assert outcomes[-1].unscored == "one of the two systems has no answer"
-    judged = [(question, first) for what, question, first, *_ in world.asked if what == "prefer"]
-    assert sorted(judged) == [("q1", "right"), ("q2", "right"), ("q3", "one")]
-    assert [outcome.evidence.places for outcome in outcomes[:4]] == [
-        Places(first=1.0),
-        Places(second=0.0),
-        Places(first=0.5),
-        Places(),
-    ]
 
 
 def test_wins_by_length_and_by_domain(world) -> None:
