@@ -1,7 +1,4 @@
-"""Plan: `--rageval-plan` counts the requests that a run would send, and sends none.
-
-- `plugin`: the hooks of such a run. `stubs`: what a test receives in place of results.
-"""
+"""Plan: `--rageval-plan` counts the requests that a run would send, and sends none."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
@@ -65,7 +62,7 @@ def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Sc
 def pytest_rageval_stand_in(
     test: "TestRun", wanted: "Threshold | AgreementRequest | Ranking | str | Planned"
 ) -> object:
-    from pytest_rageval.extensions.plan.stubs import stub_of  # noqa: PLC0415 - few runs have stubs
+    from pytest_rageval.extensions.plan.plugin import stub_of  # noqa: PLC0415 - few runs have stubs
 
     return stub_of(test, wanted)
 
