@@ -265,6 +265,26 @@ def write_jsonl(evalset: EvalSet, path: Path) -> None:
         raise InputError(f"The eval set {path} cannot be written: {error.strerror or error}.") from error
 
 
+def write_proposals(evalset: EvalSet, key: str, proposed: Mapping[str, Sequence[object]], path: Path) -> int:
+    """Write an eval set with what is proposed for its examples, by id, for review; without any, write nothing.
+
+    Return how many proposals there are.
+    """
+    examples = [
+        replace(
+            example,
+            added={**example.added, key: [*example.added.get(key, ()), *proposed[example.id]]},
+            extra={**example.extra, f"{key}_reviewed": False},
+        )
+        if proposed.get(example.id)
+        else example
+        for example in evalset
+    ]
+    if number := sum(map(len, proposed.values())):
+        write_jsonl(EvalSet(path.name, tuple(examples)), path)
+    return number
+
+
 def _line(example: Example) -> bytes:
     clash = sorted(OWN_FIELD_SET.intersection(example.extra))
     clash += [name for name in RETRIEVER_CONTEXT if name in example.extra and getattr(example, name)]

@@ -3,19 +3,18 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.evalset import EvalSet, Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.evalsets import load
 from pytest_rageval.evalsets.corpus import read_corpus
-from pytest_rageval.evalsets.loading import write_jsonl
+from pytest_rageval.evalsets.loading import write_proposals
 from pytest_rageval.extensions.contracts.negatives import NEGATIVES, negatives_of
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.models.prompt_rendering import read_prompts
@@ -23,8 +22,6 @@ from pytest_rageval.retrievers.bm25 import BM25Retriever
 from pytest_rageval.run.default_components import DefaultJudge
 from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.scores.relevance import RELEVANT
-
-REVIEWED = f"{NEGATIVES}_reviewed"
 
 
 def negatives_command(options: argparse.Namespace) -> int:
@@ -51,17 +48,12 @@ def negatives_command(options: argparse.Namespace) -> int:
             return await gather_all(is_other(each, like) for each in evalset for like in candidates[each.id])
 
         others = iter(session.loop.run(judge_all()))
-    examples = []
-    for example in evalset:
-        found = [{"id": each.id, "why": "proposed"} for each in candidates[example.id] if next(others)]
-        examples.append(_with_negatives(example, found) if found else example)
-    proposed = sum(
-        len(new.added.get(NEGATIVES, ())) - len(old.added.get(NEGATIVES, ()))
-        for new, old in zip(examples, evalset, strict=True)
-    )
+    found = {
+        key: [{"id": each.id, "why": "proposed"} for each in passages if next(others)]
+        for key, passages in candidates.items()
+    }
     judged = format_count(sum(map(len, candidates.values())), "passage")
-    if proposed:
-        write_jsonl(EvalSet(out.name, tuple(examples)), out)
+    if proposed := write_proposals(evalset, NEGATIVES, found, out):
         echo(f"{out}: {format_count(proposed, 'negative')} for review, of {judged} like the gold")
     else:
         echo(f"No negatives were proposed, of {judged} like the gold: {out} was not written.")
@@ -81,10 +73,3 @@ def _like_gold(
     ranking = Ranking.of(query, [each for each in found if each.score and id_key(each.id or "") not in known])
     positions = GoldMatch(ranking, example.gold).positions
     return [each for each, is_gold in zip(ranking, positions, strict=True) if not is_gold][:number]
-
-
-def _with_negatives(example: Example, found: Sequence[Mapping[str, object]]) -> Example:
-    negatives = [*example.added.get(NEGATIVES, ()), *found]
-    return replace(
-        example, added={**example.added, NEGATIVES: negatives}, extra={**example.extra, REVIEWED: False}
-    )

@@ -4,21 +4,19 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Final
 
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, reason_lines
 from pytest_rageval.core.errors import BudgetError, InputError, Unscored
-from pytest_rageval.core.evalset import EvalSet, Example
+from pytest_rageval.core.evalset import Example
 from pytest_rageval.evalsets import load
-from pytest_rageval.evalsets.loading import write_jsonl
+from pytest_rageval.evalsets.loading import write_proposals
 from pytest_rageval.extensions.robustness.scores import VARIANTS
 from pytest_rageval.models.api import LLM
 
 PARAPHRASE: Final = "paraphrase"
 TRANSLATE: Final = "translate:"
-REVIEWED: Final = f"{VARIANTS}_reviewed"
 
 ORDER: Final = {
     PARAPHRASE: "Write the question below in other words, as another user would ask it.",
@@ -41,20 +39,14 @@ def variants_command(options: argparse.Namespace) -> int:
     with closing(session_for(command_settings(options))) as session:
         llm = session.llm_of(session.models)
         written = session.loop.run(_write_all(llm, wanted))
-    texts: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {example.id: [] for example in evalset}
     failures = []
     for (example, _), text in zip(wanted, written, strict=True):
-        if isinstance(text, str):
-            texts.setdefault(example.id, []).append(text)
-        else:
+        if not isinstance(text, str):
             failures.append(str(text))
-    examples = [_with_variants(example, texts.get(example.id, ())) for example in evalset]
-    new = sum(
-        len(after.added.get(VARIANTS, ())) - len(before.added.get(VARIANTS, ()))
-        for after, before in zip(examples, evalset, strict=True)
-    )
-    if new:
-        write_jsonl(EvalSet(options.out.name, tuple(examples)), options.out)
+        elif text not in (*example.added.get(VARIANTS, ()), *variants[example.id]):
+            variants[example.id].append(text)
+    if new := write_proposals(evalset, VARIANTS, variants, options.out):
         echo(
             f"{options.out}: {format_count(new, 'variant')} for review, of {format_count(len(evalset), 'question')}"
         )
@@ -79,13 +71,3 @@ async def _write_all(llm: LLM, wanted: Sequence[tuple[Example, str]]) -> list[st
         return text
 
     return await asyncio.gather(*(write(*each) for each in wanted))
-
-
-def _with_variants(example: Example, texts: Sequence[str]) -> Example:
-    known = list(example.added.get(VARIANTS, ()))
-    new = [text for text in dict.fromkeys(texts) if text not in known]
-    if not new:
-        return example
-    return replace(
-        example, added={**example.added, VARIANTS: [*known, *new]}, extra={**example.extra, REVIEWED: False}
-    )
