@@ -33,9 +33,8 @@ from pytest_rageval.reports.terminal import number_text
 from pytest_rageval.scores import SCORES
 from pytest_rageval.stats.paired_tests import drop_interval
 
-MAX_SUBSETS: Final = (
-    4  # of more factors each is reverted alone, in two runs more than factors instead of 2 ** factors
-)
+# Of more factors each is reverted alone, in two runs more than factors instead of 2 ** factors.
+MAX_SUBSETS: Final = 4
 ALPHA: Final = 0.025  # on each side
 DIGITS: Final = 12  # of a contrast: the others are rounding
 
