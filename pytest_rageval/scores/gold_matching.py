@@ -75,13 +75,10 @@ class GoldMatch:
         self._ranking = ranking
         self._gold = gold
         self._share = share
-        self._labels_by_id = _labels_by_id(ranking, gold)
 
     @cached_property
     def labels(self) -> list[int]:
         """The grades of the passages found at each document, in rank order, the highest first; 0 if none is."""
-        if self._labels_by_id is not None:
-            return self._labels_by_id
         grades: list[list[int]] = [[] for _ in self._ranking]
         for passage, hit in zip(self._gold, self._hits, strict=True):
             if hit.rank is not None:
@@ -117,8 +114,6 @@ class GoldMatch:
         in a file that was identified by the end of its path. "of_ambiguous_source": not found because the source is
         ambiguous, although one of the files has the passage.
         """
-        if self._labels_by_id is not None:
-            return {}
         counts = {
             "matched_by_span": sum(hit.kind == "span" for hit in self._hits),
             "matched_by_text": sum(hit.kind == "text" for hit in self._hits),
@@ -134,14 +129,14 @@ class GoldMatch:
     @cached_property
     def incomparable(self) -> Gold | None:
         """The first relevant passage that no document of a ranking, which is not empty, can be compared with."""
-        if self._labels_by_id is not None or not len(self._ranking):
+        if not len(self._ranking):
             return None
         pairs = zip(self._gold, self._hits, strict=True)
         return next((passage for passage, hit in pairs if passage.grade and not hit.comparable), None)
 
     @cached_property
     def _hits(self) -> list[GoldHit]:
-        if self._labels_by_id is None:
+        if match_by_id(self._ranking, self._gold) is None:
             return [self._find(passage) for passage in self._gold]
         keys = id_keys(cast("Sequence[str]", self._ranking.ids))
         wanted = (id_key(passage.id or "") if passage.grade else None for passage in self._gold)
@@ -272,17 +267,6 @@ def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int]
         return None
     keys = enumerate(id_keys(ids))
     return tuple([(position, grade) for position, key in keys if (grade := grades.pop(key, 0))])
-
-
-def _labels_by_id(ranking: Ranking, gold: Sequence[Gold]) -> list[int] | None:
-    """Return the same as `GoldMatch.labels` if ids alone decide, otherwise None."""
-    matches = match_by_id(ranking, gold)
-    if matches is None:
-        return None
-    labels = [0] * len(ranking)
-    for position, grade in matches:
-        labels[position] = grade
-    return labels
 
 
 def _union(intervals: Iterable[Interval]) -> list[Interval]:
