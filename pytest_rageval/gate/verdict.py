@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from pytest_rageval.core.errors import Cause, RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.lib.text import join_first
+from pytest_rageval.lib.text import join_counted, join_first
 from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
 
 if TYPE_CHECKING:
@@ -172,10 +172,8 @@ def reasons_text(unscored: Sequence[Outcome]) -> str:
     for outcome in unscored:
         reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
     by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
-    listed = [f"{reason} ({ids_text(ids)})" for reason, ids in by_frequency[:MAX_LISTED_REASONS]]
-    if len(by_frequency) > MAX_LISTED_REASONS:
-        listed.append(f"{len(by_frequency) - MAX_LISTED_REASONS} more reasons")
-    return ", ".join(listed)
+    listed = [f"{reason} ({ids_text(ids)})" for reason, ids in by_frequency]
+    return join_counted(listed, MAX_LISTED_REASONS, " reasons")
 
 
 def ids_text(names: Sequence[str]) -> str:

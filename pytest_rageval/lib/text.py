@@ -48,6 +48,16 @@ def join_first(names: Sequence[str], limit: int) -> str:
     return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")
 
 
+def join_counted(names: Sequence[str], limit: int, noun: str = "") -> str:
+    """Return the first names of a list, separated by commas, with the number of the others at the end.
+
+    >>> join_counted(["a", "b", "c"], 2), join_counted(["a", "b", "c"], 1, " reasons")
+    ('a, b, 1 more', 'a, 2 more reasons')
+    """
+    more = [f"{len(names) - limit} more{noun}"] if len(names) > limit else []
+    return ", ".join([*names[:limit], *more])
+
+
 MAX_TEXT: Final = 20_000  # characters of a message
 
 CONTROL: Final = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"

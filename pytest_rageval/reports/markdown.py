@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.lib.text import counted, printable
+from pytest_rageval.lib.text import counted, join_counted, printable
 from pytest_rageval.models.usage import usage_lines
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.document import QuestionEntry, ScoreEntry, TestEntry
@@ -376,18 +376,12 @@ def _passage_texts(item: _ExplainingQuestion) -> Iterator[str]:
             gone = f"out of the first {len(now)}" if now else NOTHING
             moved.append(f"{_code(label)} rank {then.index(label) + 1} → {gone if rank is None else rank}")
     if moved:
-        yield f"gold {_join_first(moved)}"
+        yield f"gold {join_counted(moved, MAX_DOCUMENTS)}"
     else:
         if gold:
-            yield f"gold {_join_first(map(_code, gold))}"
-        texts = [_join_first(map(_code, each)) or NOTHING for each in (then, now) if each is not None]
+            yield f"gold {_codes(gold, MAX_DOCUMENTS)}"
+        texts = [_codes(each, MAX_DOCUMENTS) or NOTHING for each in (then, now) if each is not None]
         yield f"retrieved {' → '.join(texts if then != now else texts[-1:])}"
-
-
-def _join_first(texts: Iterable[str]) -> str:
-    texts = list(texts)
-    more = [f"{len(texts) - MAX_DOCUMENTS} more"] if len(texts) > MAX_DOCUMENTS else []
-    return ", ".join([*texts[:MAX_DOCUMENTS], *more])
 
 
 def _answer_texts(question: QuestionEntry) -> Iterator[str]:
@@ -425,7 +419,8 @@ def _reasons(tests: Sequence[TestEntry]) -> Iterator[str]:
                 if questions is not None:
                     causes = ", ".join(f"{cause} {count}" for cause, count in questions["lost_by"].items())
                     lost_by = f"; lost by: {causes}" if causes else ""
-                    parts.append(f"{questions_text(questions)}{lost_by}: {_ids_text(questions['listed'])}")
+                    ids = _codes([question["id"] for question in questions["listed"]], MAX_QUESTION_IDS)
+                    parts.append(f"{questions_text(questions)}{lost_by}: {ids}")
                 yield f"- {'<br>'.join(filter(None, parts))}"
 
 
@@ -433,11 +428,6 @@ def _cut_middle(text: str) -> str:
     """Return a message in one line. A long message loses its middle: its beginning or its end may be what matters."""
     line, half = " ".join(text.split()), MAX_REASON_LENGTH // 2
     return line if len(line) <= MAX_REASON_LENGTH else f"{line[:half]} … {line[-half:]}"
-
-
-def _ids_text(questions: Sequence[QuestionEntry]) -> str:
-    more = f", {len(questions) - MAX_QUESTION_IDS} more" if len(questions) > MAX_QUESTION_IDS else ""
-    return ", ".join(_code(question["id"]) for question in questions[:MAX_QUESTION_IDS]) + more
 
 
 def _notes_by_test(tests: Iterable[TestEntry]) -> Iterator[str]:
@@ -474,6 +464,10 @@ def _code(text: str, max_chars: int | None = MAX_NAME_LENGTH) -> str:
     # Markdown strips one space at either end.
     inner = f" {line} " if "`" in line else line
     return f"{fence}{inner}{fence}" if line else ""
+
+
+def _codes(texts: Sequence[str], limit: int) -> str:
+    return join_counted(list(map(_code, texts)), limit)
 
 
 def _cut(text: str, max_chars: int | None) -> str:

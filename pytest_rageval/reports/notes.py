@@ -20,7 +20,7 @@ from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score, Tally
 from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.text import counted, join_first
+from pytest_rageval.lib.text import counted, join_counted, join_first
 from pytest_rageval.reports.document import ComparisonEntry, ExampleEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.stats.intervals import MEAN
 
@@ -45,9 +45,8 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     reasons = Counter(" ".join(example[key].split()) for example in examples if example.get(key) is not None)
     if not reasons:
         return ""
-    texts = [f"{count} × {reason}" for reason, count in reasons.most_common(MAX_REASONS)]
-    texts += [f"{len(reasons) - MAX_REASONS} more reasons"] if len(reasons) > MAX_REASONS else []
-    return f"{reasons.total()} {key}: {', '.join(texts)}"
+    texts = [f"{count} × {reason}" for reason, count in reasons.most_common()]
+    return f"{reasons.total()} {key}: {join_counted(texts, MAX_REASONS, ' reasons')}"
 
 
 def comparisons_entry(result: ThresholdResult) -> dict[str, object]:

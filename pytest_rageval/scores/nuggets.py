@@ -30,7 +30,7 @@ from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.core.ranking import Ranking, excerpt
 from pytest_rageval.lib.foreign_values import as_share
-from pytest_rageval.lib.text import counted
+from pytest_rageval.lib.text import counted, join_counted
 from pytest_rageval.scores.definition import NUGGETS, Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
@@ -163,8 +163,7 @@ def _remark(example: Example, labels: Labels, *, vital: bool) -> str:
     if not unsupported:
         return ""
     texts = [text for _, text in sorted(unsupported, key=lambda item: item[0])]
-    more = [f"{len(texts) - MAX_NAMED_NUGGETS} more"] if len(texts) > MAX_NAMED_NUGGETS else []
-    return f"{counted(len(texts), 'nugget')} not supported: {', '.join([*texts[:MAX_NAMED_NUGGETS], *more])}"
+    return f"{counted(len(texts), 'nugget')} not supported: {join_counted(texts, MAX_NAMED_NUGGETS)}"
 
 
 def best_labels(passages: Sequence[Labels], n: int) -> tuple[float, ...]:

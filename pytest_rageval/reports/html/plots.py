@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import Final, NamedTuple
 
-from pytest_rageval.lib.text import counted
+from pytest_rageval.lib.text import counted, join_counted
 from pytest_rageval.reports.document import EvaluatedQuestion
 from pytest_rageval.reports.html.question_rows import (
     Details,
@@ -159,8 +159,7 @@ def _rank_text(rank: int | None) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f", {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f"{counted(len(names), 'question')} ({', '.join(names[:MAX_NAMED])}{more})"
+    return f"{counted(len(names), 'question')} ({join_counted(names, MAX_NAMED)})"
 
 
 def _curves(known: Sequence[Ranks]) -> Plot | None:
