@@ -22,6 +22,7 @@ from pytest_rageval.reports.questions import NOTHING, expected_text, questions_t
 from pytest_rageval.reports.settings import models_text
 from pytest_rageval.reports.systems import agreement_by_system_lines, matrix_lines, ratings_lines
 from pytest_rageval.reports.terminal import (
+    FAILING_OUTCOMES,
     FAILING_VERDICTS,
     MARKS,
     by_urgency,
@@ -227,7 +228,7 @@ def _row_entries(test: TestEntry) -> list[ScoreEntry | None]:
 
 def _is_urgent(test: TestEntry, entry: ScoreEntry | None) -> bool:
     verdict = None if entry is None else entry["verdict"]
-    if test["outcome"] in {"failed", "error"}:
+    if test["outcome"] in FAILING_OUTCOMES:
         return verdict in FAILING_VERDICTS or not any(
             score["verdict"] in FAILING_VERDICTS for score in test["scores"]
         )
@@ -259,7 +260,7 @@ def _rows(scores: Iterable[tuple[TestEntry, ScoreEntry | None]]) -> Iterator[str
             n = f"{entry['n']}, {entry['unscored']} unscored" if entry["unscored"] else str(entry["n"])
         elif "early_stop" in entry:
             mean = "- (stopped early)"
-        texts = mean, n, change_text(entry, p_value=True) or "-", threshold_text(entry["threshold"] or {})
+        texts = mean, n, change_text(entry, p_value=True) or "-", threshold_text(entry)
         yield _row([*first_cells, _score_cell(sliced_name(entry)), *map(_keep_together, texts)])
 
 
@@ -279,7 +280,7 @@ def _keep_together(text: str) -> str:
 
 
 def _next_steps(tests: Sequence[TestEntry], merge: str) -> Iterator[str]:
-    failed = [test for test in tests if test["outcome"] in {"failed", "error"}]
+    failed = [test for test in tests if test["outcome"] in FAILING_OUTCOMES]
     also, again = (" and all other changes", ", run the tests again") if merge else ("", "")
     for accept, text in (
         ("update", f"Accept the drop{also} with"),

@@ -35,6 +35,9 @@ MARKS: Final[Mapping[str, str]] = {
 }
 """The mark for each verdict of a threshold, and for each outcome of a test."""
 
+FAILING_OUTCOMES: Final = frozenset({"failed", "error"})
+"""The outcomes of tests that fail a run."""
+
 FAILING_VERDICTS: Final = frozenset({"fail", "error"})
 """The verdicts that fail a test, unless it is expected to fail."""
 
@@ -100,7 +103,7 @@ def _test_counts(tests: Sequence[TestEntry]) -> Iterator[str]:
     """
     has_thresholds = any(map(_verdicts, tests))
     outcomes = Counter(
-        "failed" if test["outcome"] in {"failed", "error"} else test["outcome"]
+        "failed" if test["outcome"] in FAILING_OUTCOMES else test["outcome"]
         for test in tests
         if not FAILING_VERDICTS & set(_verdicts(test))
     )
@@ -129,7 +132,7 @@ def by_urgency(tests: Sequence[TestEntry]) -> list[TestEntry]:
 
 def _urgency(test: TestEntry) -> int:
     verdicts = set(_verdicts(test))
-    if test["outcome"] in {"failed", "error"}:
+    if test["outcome"] in FAILING_OUTCOMES:
         return 0 if FAILING_VERDICTS & verdicts else 1
     if test["outcome"] == "skipped":
         return 4
@@ -203,8 +206,8 @@ def _cells(entry: ScoreEntry) -> Cells:
     else:
         value = f"{number_text(mean)} ({change})" if change else number_text(mean)
         n = f"{entry['n']} of {entry['n'] + unscored}" if unscored else str(entry["n"])
-    bound = threshold_text(entry["threshold"] or {})
-    return Cells(entry["verdict"] or "-", sliced_name(entry), value, bound, n, interval_text(entry))
+    bound, interval = threshold_text(entry), interval_text(entry)
+    return Cells(entry["verdict"] or "-", sliced_name(entry), value, bound, n, interval)
 
 
 def interval_text(entry: ScoreEntry) -> str:
@@ -217,8 +220,9 @@ def number_text(value: float) -> str:
     return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
 
 
-def threshold_text(threshold: Mapping[str, Any]) -> str:
+def threshold_text(entry: ScoreEntry) -> str:
     """Return the bounds of a threshold with their signs: "≥ 0.85 ↓ 0.02"; "-" without bounds."""
+    threshold = entry["threshold"] or {}
     bounds = ((sign, threshold.get(keyword)) for keyword, sign in SIGNS.items())
     texts = [f"{sign} {value:g}" for sign, value in bounds if value is not None]
     return " ".join([*texts, *(["strict"] if threshold.get("strict") else [])]) or "-"

@@ -39,13 +39,18 @@ from pytest_rageval.reports.systems import (
     ratings_entries,
     ratings_lines,
 )
-from pytest_rageval.reports.terminal import gain_lines, headline, table_lines, warning_lines
+from pytest_rageval.reports.terminal import (
+    FAILING_OUTCOMES,
+    gain_lines,
+    headline,
+    table_lines,
+    warning_lines,
+)
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.baseline_lookup import check_gate
 
 LAST_NUMBER: Final = re.compile(r"(?<=\D)\d+(?=\D*$)")  # in a file name that does not begin with it
-FAILING_OUTCOMES = frozenset({"failed", "error"})  # outcomes of tests that fail a run
 
 
 def merge_command(options: argparse.Namespace) -> int:

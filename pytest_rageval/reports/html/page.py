@@ -31,6 +31,7 @@ from pytest_rageval.reports.notes import p_of_drop, significant_gain
 from pytest_rageval.reports.settings import models_text
 from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
 from pytest_rageval.reports.terminal import (
+    FAILING_OUTCOMES,
     FAILING_VERDICTS,
     by_urgency,
     headline,
@@ -111,7 +112,7 @@ def html_page(  # noqa: PLR0913 - what the top of a page shows
 
 
 def _overall_verdict(tests: Sequence[TestEntry]) -> str:
-    if any(test["outcome"] in {"failed", "error"} for test in tests):
+    if any(test["outcome"] in FAILING_OUTCOMES for test in tests):
         return "fail"
     verdicts = {entry["verdict"] for test in tests for entry in test["scores"]}
     return "inconclusive" if "inconclusive" in verdicts else "pass"
@@ -173,7 +174,7 @@ class ScoreView:
     def __init__(self, entry: ScoreEntry) -> None:
         self.entry = entry
         self.name: str = sliced_name(entry)
-        self.threshold: str = threshold_text(entry["threshold"] or {})
+        self.threshold: str = threshold_text(entry)
         # The comparison with the baseline, else with the anchor.
         self.baseline: ComparisonEntry | None = entry.get("baseline") or entry.get("anchor")
         self.change: float | None = None if self.baseline is None else -self.baseline["drop"]
