@@ -10,6 +10,8 @@ from pytest_rageval.core.ranking import NOT_WRITTEN, Span, excerpt
 from pytest_rageval.lib.digests import digest, digest_of_all
 from pytest_rageval.lib.foreign_values import id_key
 
+EVALSET: Final = "rageval_evalset"  # the marker
+
 Message = Mapping[str, str]
 """One message: a mapping with the keys `role` and `content`."""
 ROLE_LABELS: Final = {"user": "User", "assistant": "Assistant", "system": "System"}

@@ -8,6 +8,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final, Literal
 
 
@@ -164,19 +165,25 @@ _UNSPACED_BLOCKS: Final = (
 _LARGE_BLOCK: Final = 2000
 
 
-# For character classes: all unspaced characters, and the combining marks among them.
-_UNSPACED_CHARACTERS: Final = "".join(f"{chr(first)}-{chr(last)}" for first, last in _UNSPACED_BLOCKS)
-_MARKS: Final = "\u3099\u309a" + "".join(
-    character
-    for first, last in _UNSPACED_BLOCKS
-    if last - first < _LARGE_BLOCK
-    for character in map(chr, range(first, last + 1))
-    if unicodedata.category(character)[0] == "M"
-)
-_UNSPACED: Final = re.compile(f"[{_UNSPACED_CHARACTERS}][{_MARKS}]*")
-_UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED_CHARACTERS}{_MARKS}]+")
-# The lookbehind and the possessive quantifier make each run of spaces match once, from its beginning: linear time.
-_GAP: Final = re.compile(rf"(?<=[{_UNSPACED_CHARACTERS}])\s+|(?<!\s)\s++(?=[{_UNSPACED_CHARACTERS}])")
+@cache
+def _unspaced_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Return what matches an unspaced character with its marks, a run of such characters, and the spaces next to one.
+
+    Few texts need the patterns, and compiling them takes five milliseconds.
+    """
+    characters = "".join(f"{chr(first)}-{chr(last)}" for first, last in _UNSPACED_BLOCKS)
+    marks = "\u3099\u309a" + "".join(
+        character
+        for first, last in _UNSPACED_BLOCKS
+        if last - first < _LARGE_BLOCK
+        for character in map(chr, range(first, last + 1))
+        if unicodedata.category(character)[0] == "M"
+    )
+    # The lookbehind and the possessive quantifier make each run of spaces match once, from its beginning: linear time.
+    spaces = rf"(?<=[{characters}])\s+|(?<!\s)\s++(?=[{characters}])"
+    return re.compile(f"[{characters}][{marks}]*"), re.compile(f"[{characters}{marks}]+"), re.compile(spaces)
+
+
 # Characters that keep their form: "10²" must not become "102", nor "1½" "11/2"; a lone accent would split its word.
 _KEPT_DECOMPOSITIONS: Final = ("<super>", "<fraction>", "<compat> 0020 03")
 
@@ -248,7 +255,7 @@ _COMPATIBILITY_MAP: Final = CharacterMap(_compatibility_form)
 
 def has_unspaced(text: str) -> bool:
     """Whether a text has characters of a script without spaces between words (see `_UNSPACED_BLOCKS`)."""
-    return not text.isascii() and _UNSPACED.search(text) is not None
+    return not text.isascii() and _unspaced_patterns()[0].search(text) is not None
 
 
 def separate_unspaced(text: str, *, by_character: bool = True) -> str:
@@ -262,7 +269,10 @@ def separate_unspaced(text: str, *, by_character: bool = True) -> str:
     >>> separate_unspaced("iPhone手机", by_character=False).split()
     ['iPhone', '手机']
     """
-    return text if text.isascii() else (_UNSPACED if by_character else _UNSPACED_RUN).sub(r" \g<0> ", text)
+    if text.isascii():
+        return text
+    character, run, _ = _unspaced_patterns()
+    return (character if by_character else run).sub(r" \g<0> ", text)
 
 
 def join_unspaced(text: str) -> str:
@@ -271,7 +281,7 @@ def join_unspaced(text: str) -> str:
     >>> join_unspaced("1974 年 の New York")
     '1974年のNew York'
     """
-    return text if text.isascii() else _GAP.sub("", text)
+    return text if text.isascii() else _unspaced_patterns()[2].sub("", text)
 
 
 def parse_failure(error: ValueError | RecursionError) -> str:

@@ -114,17 +114,21 @@ class EvaluationPlugin:
     def session(self) -> "Session":
         """The session that the tests share. The first use builds it and loads most modules of the package."""
         if self._session is None:
-            from pytest_rageval.reports.layout import width  # noqa: PLC0415
-            from pytest_rageval.run.session import RunContext, Session  # noqa: PLC0415
-
-            self._progress = EvaluationProgress(self.config, self._work, self.running_test, self._width)
-            width.set(self._width)
-            registry, tick = self.registry, self._progress.tick
-            run, workers = self.run, int(getattr(self.config, "workerinput", {}).get("workercount", 1))
-            self._session = fail_on_error(
-                lambda: Session(self.settings, context=RunContext(run, workers), registry=registry, tick=tick)
-            )
+            self._session = self._build_session()
         return self._session
+
+    @rare_collection()
+    def _build_session(self) -> "Session":
+        from pytest_rageval.reports.layout import width  # noqa: PLC0415
+        from pytest_rageval.run.session import RunContext, Session  # noqa: PLC0415
+
+        self._progress = EvaluationProgress(self.config, self._work, self.running_test, self._width)
+        width.set(self._width)
+        registry, tick = self.registry, self._progress.tick
+        run, workers = self.run, int(getattr(self.config, "workerinput", {}).get("workercount", 1))
+        return fail_on_error(
+            lambda: Session(self.settings, context=RunContext(run, workers), registry=registry, tick=tick)
+        )
 
     def models_of(self, client: object) -> "ConfiguredModels":
         """Return the models that use the user's client; fail if a plugin refuses it."""
@@ -205,6 +209,7 @@ class EvaluationPlugin:
             advice = "Raise a subclass of Exception: only its question is then unscored."
             raise failure(f"{problem}\n{advice}") from None
 
+    @rare_collection()
     def evaluate(  # noqa: PLR0913 - the values of fixtures
         self,
         item: pytest.Item,
@@ -234,8 +239,7 @@ class EvaluationPlugin:
         item.stash[RECEIVED_FIXTURE] = True
         clear_progress = self._progress.clear if self._progress else lambda: None
         try:
-            with rare_collection():
-                problems = test.evaluate_markers()
+            problems = test.evaluate_markers()
         except ReplyPending:
             # Another BaseException would leave the fixture unfinished: pytest then fails the next test that uses it.
             raise pytest.skip.Exception(WAITS_FOR_BATCH) from None

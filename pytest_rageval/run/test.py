@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pytest_rageval.core.errors import InputError, Planned, RagevalError, ReplyPending
-from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, EvalSet, Example
+from pytest_rageval.core.evalset import EVALSET, RETRIEVER_CONTEXT, EvalSet, Example
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.policy import policies_of
 from pytest_rageval.core.ranking import Ranking
@@ -27,8 +27,6 @@ from pytest_rageval.scores.rankings import Query
 if TYPE_CHECKING:
     from pytest_rageval.reports.failures import Room
     from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest
-
-EVALSET: Final = "rageval_evalset"
 
 
 class PartialScores(Protocol):

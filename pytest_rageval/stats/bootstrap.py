@@ -63,8 +63,18 @@ def _bca(resampled: Array, *, observed: float, influence: Array) -> tuple[float,
         z = bias + NORMAL.inv_cdf(level)
         return NORMAL.cdf(bias + z / (1 - acceleration * z))
 
-    low, high = np.quantile(resampled, [adjusted_level(0.025), adjusted_level(0.975)])
-    return float(low), float(high)
+    ordered = np.sort(resampled).tolist()
+    return _quantile(ordered, adjusted_level(0.025)), _quantile(ordered, adjusted_level(0.975))
+
+
+def _quantile(ordered: Sequence[float], level: float) -> float:
+    """Return what `np.quantile` does, which imports numpy.ma: a tenth of the time that numpy takes."""
+    place = level * (len(ordered) - 1)
+    below = int(place)
+    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    # As in numpy, from the nearer of the two values.
+    share = place - below
+    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)  # noqa: PLR2004
 
 
 def ratio_of_quantiles(
@@ -81,8 +91,8 @@ def ratio_of_quantiles(
     for indices in _resamples(len(a), seed):
         quantiles_a, quantiles_b = np.partition(times[:, indices], index, axis=2)[:, :, index]
         ratios.append(quantiles_a / quantiles_b)
-    low, high = np.quantile(np.concatenate(ratios), [0.025, 0.975])
-    return float(low), float(high)
+    ordered = np.sort(np.concatenate(ratios)).tolist()
+    return _quantile(ordered, 0.025), _quantile(ordered, 0.975)
 
 
 def bca_correlation(a: Sequence[float], b: Sequence[float], *, seed: int) -> tuple[float, float, float]:

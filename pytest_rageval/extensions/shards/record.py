@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Required, TypedDict, cast
 
 from pytest_rageval.core.errors import InputError, RagevalError
-from pytest_rageval.core.evalset import EvalSet, conversation_text, history_of
+from pytest_rageval.core.evalset import EVALSET, EvalSet, conversation_text, history_of
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.spec import Spec
 from pytest_rageval.evalsets.sampling import select_subset
@@ -35,7 +35,7 @@ from pytest_rageval.reports.document import (
 )
 from pytest_rageval.run import FinishedRun
 from pytest_rageval.run.base import TestRecord
-from pytest_rageval.run.test import EVALSET, TestRun, evalset_warning
+from pytest_rageval.run.test import TestRun, evalset_warning
 from pytest_rageval.scores import SCORES
 from pytest_rageval.scores.plugin_objects import PluginScore
 from pytest_rageval.stats.intervals import UNIT

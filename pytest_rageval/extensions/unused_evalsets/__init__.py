@@ -62,8 +62,8 @@ class UnusedEvalSetPlugin:
 
 def _unscored_markers(items: "list[pytest.Item]") -> "Iterator[tuple[str, list[pytest.Item]]]":
     """Yield a warning for each mark whose tests compute no score, as far as is known before they run."""
+    from pytest_rageval.core.evalset import EVALSET  # noqa: PLC0415 - as above
     from pytest_rageval.plugin.markers import EVALUATED_MARKERS  # noqa: PLC0415 - as above
-    from pytest_rageval.run.test import EVALSET  # noqa: PLC0415 - as above
 
     tests_by_mark: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
     for item in items:

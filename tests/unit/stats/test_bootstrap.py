@@ -1,6 +1,9 @@
 """The BCa bootstrap interval of a mean."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_rageval.stats import bootstrap
 from pytest_rageval.stats.bootstrap import bca_means
@@ -47,3 +50,8 @@ def test_samples_of_one_size_have_the_intervals_that_each_has_alone(monkeypatch:
     alone = [bca_means([sample], seed=3)[0] for sample in samples]
     monkeypatch.setattr(bootstrap, "MAX_BLOCK_SIZE", 7 * len(SKEWED))
     assert bca_means(samples, seed=3) == alone
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.floats(0, 1))
+def test_a_quantile_is_that_of_numpy_to_the_last_bit(values: list[float], level: float) -> None:
+    assert bootstrap._quantile(sorted(values), level) == np.quantile(values, level)
