@@ -3,9 +3,10 @@
 It is used if an evaluation waits for model requests or for the user's async code. A second loop cannot run in the
 thread of an async test or a notebook, which already runs one. The user's sync functions are called in the thread of the
 test, because some objects, such as a SQLite connection, may be used only in the thread that created them.
+
+A run of ranking scores with a sync retriever needs no loop, and does not import asyncio.
 """
 
-import asyncio
 import contextlib
 import os
 import queue
@@ -14,7 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future, wait
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -30,6 +31,8 @@ from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_us
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pytest_rageval.calls.threads import DaemonThreadPool
 
 T = TypeVar("T")
@@ -37,6 +40,9 @@ T = TypeVar("T")
 # Runs of sync retrievers alone need no thread.
 new_event_loop: Final = Lazy("calls.threads", "new_event_loop")
 new_thread_pool: Final = Lazy("calls.threads", "DaemonThreadPool")
+continue_in_loop: Final = Lazy("calls.threads", "continue_in_loop")
+two_iterations: Final = Lazy("calls.threads", "two_iterations")
+cancel_others: Final = Lazy("calls.threads", "cancel_others")
 
 TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand
@@ -94,7 +100,7 @@ class BackgroundEventLoop:
         context = copy_context()
         result = run_inline(coroutine, context)
         if result is NOT_FINISHED:
-            return self._run_in_loop(_continue_in_loop(coroutine, context))
+            result = self._run_in_loop(continue_in_loop(coroutine, context))
         return cast("T", result)
 
     def _run_in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -123,6 +129,8 @@ class BackgroundEventLoop:
 
         It is for threads that do not wait in `run`, and so do not run the functions that are passed to `call`.
         """
+        import asyncio  # noqa: PLC0415 - see the module
+
         return asyncio.run_coroutine_threadsafe(coroutine, self._start_loop(coroutine))
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -149,6 +157,8 @@ class BackgroundEventLoop:
 
             await anyio.to_thread.run_sync(wait, [future], abandon_on_cancel=True)
             return self._result(future)
+        import asyncio  # noqa: PLC0415 - see the module
+
         result = asyncio.wrap_future(future)
         if self.in_loop_thread:
             return await asyncio.shield(result)
@@ -183,6 +193,8 @@ class BackgroundEventLoop:
         if is_inline():
             self._tick_if_due()
             return call_user_function(function, *args)
+        import asyncio  # noqa: PLC0415 - see the module
+
         loop = asyncio.get_running_loop()
         job: Callable[[], CallResult[T]] = partial(_call_result, function, args)
         if self._threads == 1:
@@ -245,7 +257,7 @@ class BackgroundEventLoop:
             # After two iterations of the loop the coroutines have seen the cancellation. The timeout is for a loop
             # that the user's code blocks.
             with contextlib.suppress(TimeoutError):
-                self.submit(_two_iterations()).result(timeout=TICK_INTERVAL_S)
+                self.submit(two_iterations()).result(timeout=TICK_INTERVAL_S)
 
     @property
     def forked(self) -> bool:
@@ -270,6 +282,8 @@ class BackgroundEventLoop:
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return None
+        import asyncio  # noqa: PLC0415 - see the module
+
         self._loop = self._thread = None
         last_future = asyncio.run_coroutine_threadsafe(asyncio.sleep(0) if last is None else last(), loop)
         until = monotonic() + CLOSE_PATIENCE_S
@@ -291,7 +305,7 @@ class BackgroundEventLoop:
             coroutine.close()
             raise CallableError(FORKED_MESSAGE if self.forked else PATCHED_MESSAGE.format(patcher))
 
-    def _start_loop(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+    def _start_loop(self, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.AbstractEventLoop":
         """Return the loop, started now if there is none; if that cannot be, close the coroutine."""
         self._refuse_process(coroutine)
         if self._fault is not None:
@@ -308,8 +322,10 @@ class BackgroundEventLoop:
                 self._thread.start()
             return self._loop
 
-    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run_loop(self, loop: "asyncio.AbstractEventLoop") -> None:
         """Run the loop until `close` ends it, cancel its tasks and close it; the target of the thread."""
+        import asyncio  # noqa: PLC0415 - see the module
+
         asyncio.set_event_loop(loop)
         try:
             # The user's code may stop the loop, but other coroutines wait for it.
@@ -322,7 +338,7 @@ class BackgroundEventLoop:
                     self._calls.put([])
                 except SystemExit:
                     pass
-            loop.run_until_complete(_cancel_others())
+            loop.run_until_complete(cancel_others())
             loop.run_until_complete(loop.shutdown_asyncgens())
         except BaseException as error:  # noqa: BLE001 - raised in the threads that wait
             if self._loop is loop:
@@ -365,7 +381,7 @@ def _find_thread_patcher() -> str | None:
     return None
 
 
-def _answers(loop: asyncio.AbstractEventLoop) -> bool:
+def _answers(loop: "asyncio.AbstractEventLoop") -> bool:
     answered = threading.Event()
     loop.call_soon_threadsafe(answered.set)
     return answered.wait(1.0)
@@ -398,21 +414,15 @@ def _cancel(calls: "Sequence[_PendingCall]") -> None:
 
 
 def in_asyncio() -> bool:
+    if "asyncio" not in sys.modules:
+        return False
+    import asyncio  # noqa: PLC0415 - see the module
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return False
     return True
-
-
-async def _continue_in_loop(work: Coroutine[Any, Any, T], context: Context) -> T:
-    """Continue a coroutine that was started without a loop, in the context that it was started in."""
-    return await asyncio.get_running_loop().create_task(work, context=context)
-
-
-async def _two_iterations() -> None:
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
 
 
 CallResult = tuple[T | None, BaseException | None]
@@ -425,10 +435,3 @@ def _call_result(function: Callable[..., T], args: tuple[Any, ...]) -> CallResul
         return function(*args), None
     except (Exception, ReplyPending) as error:  # noqa: BLE001 - raised in the calling coroutine
         return None, error
-
-
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)

@@ -1,4 +1,7 @@
-"""What the background event loop is made of: a loop that is woken through a pipe, and a pool of daemon threads."""
+"""What the background event loop is made of: a loop that is woken through a pipe, and a pool of daemon threads.
+
+The coroutines that it runs in the loop.
+"""
 
 import asyncio
 import contextlib
@@ -6,8 +9,9 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context
 from io import FileIO
 from typing import Any, TypeVar
 
@@ -88,3 +92,20 @@ class _PipeEventLoop(asyncio.SelectorEventLoop):
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Return a new event loop that opens no socket; on Windows, the usual one."""
     return asyncio.new_event_loop() if sys.platform == "win32" else _PipeEventLoop()
+
+
+async def continue_in_loop(work: Coroutine[Any, Any, T], context: Context) -> T:
+    """Continue a coroutine that was started without a loop, in the context that it was started in."""
+    return await asyncio.get_running_loop().create_task(work, context=context)
+
+
+async def two_iterations() -> None:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+async def cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -1,6 +1,5 @@
 """Calls of the user's own retrievers, generators and judges, with checks of their results."""
 
-import asyncio
 import contextlib
 import inspect
 import json
@@ -9,9 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from time import perf_counter
-from typing import Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
 
 from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
@@ -30,6 +30,9 @@ from pytest_rageval.core.errors import (
 from pytest_rageval.core.evalset import QuestionWithHistory
 from pytest_rageval.lib.foreign_values import is_async, is_data_frame, is_record, parameter_of
 
+if TYPE_CHECKING:
+    import asyncio
+
 T = TypeVar("T")
 
 MAX_FAILURES: Final = 5
@@ -38,19 +41,24 @@ MAX_FAILURES: Final = 5
 MAX_ITEMS: Final = 10_000  # the most items in one result, such as documents
 MAX_TEXT_LENGTH: Final = 1_000_000  # the most characters of one passage or answer
 
-CALL_ERRORS: Final = (Exception, SystemExit, asyncio.CancelledError, GeneratorExit)
-"""The exceptions of the user's code that concern one call.
-
-`asyncio.run` raises CancelledError if its coroutine was cancelled. SystemExit would end the thread of the event loop,
-and every caller would wait for ever. Other exceptions end the test: Ctrl-C, and the outcomes of pytest, as of
-`pytest.skip` or of a timeout plugin.
-"""
-
 CACHED: Final = "__rageval_cached__"
 """The attribute that marks the functions that `cached()` returns."""
 
 GIVEN_BY: Final = "__rageval_given_by__"
 """The attribute of a function that an extension makes of another fixture of the user: the name of that fixture."""
+
+
+@cache
+def call_errors() -> tuple[type[BaseException], ...]:
+    """Return the exceptions of the user's code that concern one call.
+
+    `asyncio.run` raises CancelledError if its coroutine was cancelled. SystemExit would end the thread of the event
+    loop, and every caller would wait for ever. Other exceptions end the test: Ctrl-C, and the outcomes of pytest, as of
+    `pytest.skip` or of a timeout plugin.
+    """
+    import asyncio  # noqa: PLC0415 - see `calls.event_loop`
+
+    return (Exception, SystemExit, asyncio.CancelledError, GeneratorExit)
 
 
 @dataclass(eq=False)
@@ -73,8 +81,7 @@ class TimedResult(NamedTuple):
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteResult:
+class RemoteResult(NamedTuple):
     """The result of a call in another process, and its duration there in seconds; None if it was not measured."""
 
     value: Any
@@ -158,6 +165,8 @@ class UserCallable:
             return result
         try:
             await require_loop()
+            import asyncio  # noqa: PLC0415 - see `calls.event_loop`
+
             # A task of its own, since the user's code may use `asyncio.timeout`, which cancels the current task.
             return await asyncio.ensure_future(self._await(call, result))
         except BaseException:
@@ -336,9 +345,13 @@ class _Call:
         _RUNNING.reset(self._token)
         with self.user.running_lock:
             self.user.running.remove(self)
-        if self.unanswered is not None and (error is None or isinstance(error, CALL_ERRORS)):
+        if self.unanswered is not None and (error is None or isinstance(error, call_errors())):
             raise self.user.unanswered(self, self.unanswered) from None
-        if not isinstance(error, CALL_ERRORS) or isinstance(error, RagevalError | Unscored):
+        if (
+            error is None
+            or isinstance(error, RagevalError | Unscored)
+            or not isinstance(error, call_errors())
+        ):
             return
         if not (self.is_awaited and is_cancelled(error)):
             raise self.user.failure_by(self, error) from error
@@ -368,7 +381,7 @@ class _CallOutcomes:
     _kinds: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _final: RagevalError | None = None
     _calls: int = 0
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: "asyncio.Event | None" = None  # of an async callable
 
     def failure_of(self, call: _Call) -> RagevalError | None:
         """Return the error of an earlier call with these arguments, or the error that ended all calls, or None."""
@@ -387,6 +400,9 @@ class _CallOutcomes:
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait until one call may run: before the first success, calls in flight must not exceed the failure limit."""
+        import asyncio  # noqa: PLC0415 - see `calls.event_loop`
+
+        self._changed = self._changed or asyncio.Event()
         while not self.succeeded and self._final is None:
             largest_kind = max(map(len, self._kinds.values()), default=0)
             if self._calls + largest_kind < MAX_FAILURES:
@@ -481,6 +497,8 @@ def is_cancelled(error: BaseException) -> bool:
     """
     if isinstance(error, GeneratorExit):
         return raised_in_package(error)
+    import asyncio  # noqa: PLC0415 - see `calls.event_loop`
+
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

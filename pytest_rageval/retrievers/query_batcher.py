@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.gathering import is_inline, require_loop
-from pytest_rageval.calls.user_code import CALL_ERRORS, InvalidResult, UserCallable, error_result
+from pytest_rageval.calls.user_code import InvalidResult, UserCallable, call_errors, error_result
 from pytest_rageval.core.errors import CallableError, RagevalError, Unscored
 
 Key = tuple[str, int | None]
@@ -163,5 +163,5 @@ class QueryBatcher:
             return self._read(result)
         except (InvalidResult, RagevalError, Unscored) as error:
             return error.with_traceback(None)
-        except CALL_ERRORS as error:
+        except call_errors() as error:
             return error_result(error)

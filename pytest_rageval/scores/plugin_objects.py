@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast
 from pytest_rageval.answers.judge.tasks import read_share
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.gathering import require_loop
-from pytest_rageval.calls.user_code import CALL_ERRORS, UserCallable, is_cancelled
+from pytest_rageval.calls.user_code import UserCallable, call_errors, is_cancelled
 from pytest_rageval.core.errors import CallableError, QueryError, RagevalError, Unscored, summary_line
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
@@ -57,7 +57,7 @@ class PluginMeasure:
             returned = self.measure(prediction, references, **arguments)
         except (RagevalError, Unscored):
             raise
-        except CALL_ERRORS as error:
+        except call_errors() as error:
             message = str(CallableError.from_exception(f"{part} raised", error))
             raise QueryError(message, f"{part} raised {summary_line(error)}") from error
         value = as_share(returned)
@@ -87,7 +87,7 @@ class PluginScore:
             outcomes = await asyncio.ensure_future(returned) if is_async else None
         except RagevalError:
             raise
-        except CALL_ERRORS as error:
+        except call_errors() as error:
             if is_cancelled(error):
                 raise
             raise CallableError.from_exception(f"score {self.name!r} raised", error) from error

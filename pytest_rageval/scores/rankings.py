@@ -1,24 +1,25 @@
 """`Rankings`: all rankings of a run. `SingleFlight`: computes a result once for all scores that need it at once."""
 
-import asyncio
 import marshal
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pytest_rageval.calls.gathering import is_fatal, is_inline, require_loop
+from pytest_rageval.calls.gathering import ends_task, is_fatal, is_inline, require_loop
 from pytest_rageval.core.errors import CallableError, InputError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example, QuestionWithHistory
 from pytest_rageval.core.ranking import CreatedDocuments, Document, Ranking, Span
 from pytest_rageval.lib.spool import Spool
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pytest_rageval.retrievers import Retriever
 
 Query = Example | str
@@ -65,6 +66,8 @@ class SingleFlight:
         await require_loop()
         if stored_key not in self._waiters:
             return
+        import asyncio  # noqa: PLC0415 - most runs of ranking scores have no event loop
+
         waiter: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self._waiters[stored_key].append(waiter)
         error = await waiter
@@ -76,10 +79,8 @@ class SingleFlight:
         waiters = self._waiters[stored_key] = []
         try:
             self._results[stored_key] = await compute()
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
-            raise
         except BaseException as error:
-            if is_fatal(error):
+            if ends_task(error) or is_fatal(error):
                 raise
             failure = error
             # Errors of the user's code are not stored, because the code may work in a later test. Without an event loop
@@ -201,12 +202,17 @@ class Rankings:
         self._started = 0
         # Hashes, because 100,000 questions may be waiting at once and only their number is needed.
         self._expected: set[int] = set()
-        # Held while a retrieval is timed.
-        self.timing_lock: asyncio.Lock = asyncio.Lock()
         # Hashes of the retrievals during which a model reply came from the cache, for the retriever or for another
         # caller. The array is moved to the set when the set is needed, which is only in runs that measure latency.
         self._overlapped_cached_reply: set[int] = set()
         self._new_overlaps = array("q")
+
+    @cached_property
+    def timing_lock(self) -> "asyncio.Lock":
+        """Held while a retrieval is timed."""
+        import asyncio  # noqa: PLC0415 - as above
+
+        return asyncio.Lock()
 
     async def get(self, query: Query, k: int) -> Ranking:
         """Return the retriever's ranking for k documents.

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from pytest_rageval.calls import qualified_name
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.user_code import CALL_ERRORS, InvalidResult, RemoteResult, error_result, read_to_end
+from pytest_rageval.calls.user_code import InvalidResult, RemoteResult, call_errors, error_result, read_to_end
 from pytest_rageval.core.errors import (
     CallableError,
     Cause,
@@ -154,7 +154,7 @@ def _answer_call(search: Search, pickled: PickledRetriever, call: Call) -> Remot
         if isinstance(error, Unscored) and not raised_in_package(error):
             error.cause = pickled.cause
         value = error.with_traceback(None)
-    except CALL_ERRORS as error:
+    except call_errors() as error:
         value = error_result(error)
     return RemoteResult(value, seconds)
 

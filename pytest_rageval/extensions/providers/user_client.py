@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from pytest_rageval.calls.user_code import CALL_ERRORS, is_cancelled
+from pytest_rageval.calls.user_code import call_errors, is_cancelled
 from pytest_rageval.core.errors import CallableError, RagevalError, ServerError, Unscored, summary_line
 from pytest_rageval.lib.foreign_values import (
     JsonObject,
@@ -193,7 +193,7 @@ class UserClient(Client):
             return RetryableError(f"no reply in {self._timeout_s:g} s", "slow")
         except (RagevalError, Unscored) as error:
             return error
-        except CALL_ERRORS as error:
+        except call_errors() as error:
             if is_cancelled(error):
                 raise
             return self._map_exception(request, error)
