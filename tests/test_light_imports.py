@@ -72,12 +72,13 @@ def test_a_ranking_test_imports_a_third_of_the_package(tmp_path):
     loaded = _loaded(tmp_path, TEST)
     assert "pytest_rageval.scores.ranking" in loaded
     # Of an extension, the module with its declarations.
-    assert len(_ours(loaded)) <= 80 + len(installed()), sorted(_ours(loaded))
+    assert len(_ours(loaded)) <= 79 + len(installed()), sorted(_ours(loaded))
     core = {name for name in _ours(loaded) if "extensions" not in name.split(".")}
-    assert sum(map(_lines, core)) <= 20_400
-    assert not loaded & HEAVY
+    assert sum(map(_lines, core)) <= 20_000
+    assert not loaded & (HEAVY | {"asyncio"})
     # Modules that few runs need, and whose import takes long.
     unused = {
+        "pytest_rageval.answers.comparators",
         "pytest_rageval.answers.overlap",
         "pytest_rageval.evalsets.field_map",
         "pytest_rageval.baseline",

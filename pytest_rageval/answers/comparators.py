@@ -94,10 +94,13 @@ class Measure:
         return {} if self.settings is None else self.arguments(self.settings)
 
 
-def with_settings(measures: Mapping[str, AnswerMeasure], settings: Settings) -> dict[str, AnswerMeasure]:
+def measures_in_force(
+    added: Mapping[str, AnswerMeasure], settings: Settings | None
+) -> dict[str, AnswerMeasure]:
+    """Return the built-in measures and the added ones as they compute under these settings."""
     return {
         name: replace(measure, settings=settings) if isinstance(measure, Measure) else measure
-        for name, measure in measures.items()
+        for name, measure in {**MEASURES, **added}.items()
     }
 
 
@@ -238,6 +241,23 @@ class GradedComparator:
         from pytest_rageval.answers.judge.tasks import GRADE  # noqa: PLC0415 - a ranking score needs no prompts
 
         return await self.judge.ask(GRADE, question, references, prediction)
+
+
+@dataclass(frozen=True)
+class RecordingComparator:
+    """The judge, whose verdicts are recorded."""
+
+    _judge: Judge
+    _verdicts: dict[tuple[str, ...], float]
+
+    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
+        verdict = await self._judge.compare(question, references, prediction)
+        self._verdicts[question, prediction, *references] = verdict
+        return verdict
+
+    async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
+        """As `compare`. It is not recorded: of answers that rules refuse, a judge may always say the same."""
+        return await in_turn(self._judge)(question, references, prediction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,7 @@ class Verdict:
         return tuple(text for text in self.warnings if text not in hidden)
 
 
-@dataclass(frozen=True, slots=True)
-class RatioTestResult:
+class RatioTestResult(NamedTuple):
     """The ratio of a score that is a time to that of the `reference` retriever, over the n examples timed with both.
 
     The 95% `interval` is None with fewer examples than `min_examples`.

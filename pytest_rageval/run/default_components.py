@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from pytest_rageval.answers.comparators import CANONICAL_RULES, CanonicalComparator, in_turn
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.options.settings import EMBEDDED, ROLES, ServerSettings, Settings
 
 if TYPE_CHECKING:
-    from pytest_rageval.answers.judge import JudgeTask, Text
+    from pytest_rageval.answers.judge import Comparator, JudgeTask, Text
     from pytest_rageval.answers.judge.llm_judge import LLMJudge
     from pytest_rageval.models.budget import Limits
     from pytest_rageval.models.client import RequestPolicy, Server
@@ -148,8 +147,8 @@ class ConfiguredModels:
         )
 
     @cached_property
-    def judge(self) -> "LLMJudge | CanonicalComparator":
-        """The judge; without a model, canonical comparison."""
+    def judge(self) -> "LLMJudge | None":
+        """The judge; None without a model."""
         settings, models, configured = self.settings, self.settings.judge_models, self.settings.judge
         if models:
             from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting  # noqa: PLC0415 - see the class
@@ -174,7 +173,7 @@ class ConfiguredModels:
         if not settings.embedded:
             # No model is named at all. The generator's error explains how to name one.
             _ = self.generator
-        return CanonicalComparator()
+        return None
 
     def server(self, role: "Role") -> "Server":
         """Return a provider's server, as for the user's client, or that of the options."""
@@ -302,12 +301,20 @@ class DefaultJudge:
     prompts: "Prompts | None" = None
     repeat: int = 0
 
+    @property
+    def _comparator(self) -> "Comparator":
+        from pytest_rageval.answers.comparators import CanonicalComparator  # noqa: PLC0415 - ranking scores compare no answers
+
+        return self._judge or CanonicalComparator()
+
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        return await self._judge.compare(question, references, prediction)
+        return await self._comparator.compare(question, references, prediction)
 
     async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
         """As `compare`, after rules have refused the prediction: several models are asked one after the other."""
-        return await in_turn(self._judge)(question, references, prediction)
+        from pytest_rageval.answers.comparators import in_turn  # noqa: PLC0415 - as above
+
+        return await in_turn(self._comparator)(question, references, prediction)
 
     async def ask(self, task: "JudgeTask[V]", question: str, *texts: "Text") -> V:
         return await self._model(task).ask(task, question, *texts)
@@ -319,20 +326,20 @@ class DefaultJudge:
 
     @property
     def model_names(self) -> frozenset[str]:
-        judge = self._judge
-        return frozenset() if isinstance(judge, CanonicalComparator) else judge.model_names
+        return frozenset() if self._judge is None else self._judge.model_names
 
     def repetition(self, n: int) -> "DefaultJudge":
         return replace(self, repeat=n)
 
     def identity(self, task: "JudgeTask[Any]") -> Mapping[str, object]:
-        if isinstance(self._judge, CanonicalComparator):
-            return {"": f"canonical comparison, rules {CANONICAL_RULES}"}
-        return self._judge.identity(task)
+        if self._judge is not None:
+            return self._judge.identity(task)
+        from pytest_rageval.answers.comparators import CANONICAL_RULES  # noqa: PLC0415 - as above
+
+        return {"": f"canonical comparison, rules {CANONICAL_RULES}"}
 
     def template(self, task: "JudgeTask[Any]") -> str:
-        judge = self._judge
-        return "" if isinstance(judge, CanonicalComparator) else judge.template(task)
+        return "" if self._judge is None else self._judge.template(task)
 
     @cached_property
     def _prompts(self) -> "Prompts | None":
@@ -343,18 +350,17 @@ class DefaultJudge:
         return (self.prompts or DEFAULT_PROMPTS).with_examples()
 
     @cached_property
-    def _judge(self) -> "LLMJudge | CanonicalComparator":
+    def _judge(self) -> "LLMJudge | None":
         judge = self.models.judge
-        if isinstance(judge, CanonicalComparator):
-            return judge
+        if judge is None:
+            return None
         judge = judge if self._prompts is None else replace(judge, prompts=self._prompts)
         return judge.repetition(self.repeat) if self.repeat else judge
 
     def _model(self, task: "JudgeTask[Any]") -> "LLMJudge":
-        judge = self._judge
-        if isinstance(judge, CanonicalComparator):
+        if self._judge is None:
             raise InputError(
                 f"{task.decides} is decided by a model, and this run has no model as judge.\n"
                 f"Name one with --rageval-judge-model, or {task.instead}."
             )
-        return judge
+        return self._judge

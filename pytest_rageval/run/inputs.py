@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from pytest_rageval.answers.comparators import MEASURES, with_settings
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import GIVEN_BY, PlanStub, UserCallable, is_built_in, is_cached
 from pytest_rageval.core.errors import InputError
@@ -254,7 +253,8 @@ class Pipelines:
             self._adapt_generator(components.generator),
             self._adapt_judge(components.judge),
             comparator=settings.comparator,
-            measures=with_settings(registry.measures, settings),
+            added_measures=registry.measures,
+            settings=settings,
             comparators={
                 name: PluginComparator(name, comparator, self._loop)
                 for name, comparator in registry.comparators.items()
@@ -265,9 +265,7 @@ class Pipelines:
             both_orders=settings.both_orders,
             grades_together=settings.grades_together and "judge" not in components.user_defined,
             has_custom_judge=bool(
-                "judge" in components.user_defined
-                or registry.comparators
-                or registry.measures.keys() - MEASURES.keys()
+                "judge" in components.user_defined or registry.comparators or registry.measures
             ),
             reference=None
             if reference is None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import pluggy
 
 from pytest_rageval import hookspecs
-from pytest_rageval.answers.comparators import MEASURES, AnswerMeasure, Measure
 from pytest_rageval.core.errors import (
     InputError,
     did_you_mean,
@@ -32,6 +31,7 @@ from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, ResolvedScore
 
 if TYPE_CHECKING:
+    from pytest_rageval.answers.comparators import AnswerMeasure
     from pytest_rageval.models.client import Server
     from pytest_rageval.models.stores.interface import StoreFactory
     from pytest_rageval.run.default_components import Provider, ProviderRequest
@@ -127,7 +127,7 @@ class Registry:
 
     Attributes:
         scores: the scores by name, without a cut-off.
-        measures: the answer measures by name.
+        measures: the added answer measures by name.
         comparators: the added comparators by name. "judge", "graded" and "canonical" are not among them.
         adapters: the adapters of retrievers, in the order in which they are tried.
         formats: the formats of eval sets by name.
@@ -142,7 +142,7 @@ class Registry:
     def __init__(self, hook: Any = None, *, off: Collection[str] = ()) -> None:
         self.hook: Any = hook or extension_hooks()
         self.scores: ChainMap[str, ScoreDef] = ChainMap({}, cast("dict[str, ScoreDef]", BuiltInScores(off)))
-        self.measures: dict[str, AnswerMeasure] = dict(MEASURES)
+        self.measures: dict[str, AnswerMeasure] = {}
         self.comparators: dict[str, UserComparator] = {}
         self.adapters: list[Adapter] = list(ADAPTERS)
         self.formats: dict[str, Format] = dict(FORMATS)
@@ -205,7 +205,7 @@ class Registry:
         )
         _add(self.scores, "score", name, score)
 
-    def add_answer_measure(self, name: str, measure: AnswerMeasure) -> None:
+    def add_answer_measure(self, name: str, measure: "AnswerMeasure") -> None:
         """Add an answer measure: the score `answer.NAME`, and NAME for comparators and labels.
 
         Args:
@@ -216,6 +216,8 @@ class Registry:
         Raises:
             InputError: the name is taken or not a word; or the function is async.
         """
+        from pytest_rageval.answers.comparators import MEASURES, Measure  # noqa: PLC0415 - ranking scores compare no answers
+
         _check_word("add_answer_measure", name)
         if is_async(measure):
             raise InputError(
@@ -230,6 +232,7 @@ class Registry:
             if isinstance(measure, Measure)
             else PluginMeasure(name, measure)
         )
+        _check_free(MEASURES, "answer measure", name)
         _add(self.measures, "answer measure", name, checked)
 
     def add_comparator(self, name: str, comparator: "UserComparator") -> None:
@@ -243,13 +246,15 @@ class Registry:
         Raises:
             InputError: the name is taken or not a word; or the method is missing.
         """
+        from pytest_rageval.answers.comparators import MEASURES  # noqa: PLC0415 - as above
+
         _check_word("add_comparator", name)
         if not callable(getattr(comparator, "compare", None)):
             raise InputError(
                 f"add_comparator({name!r}): {type(comparator).__name__} lacks the method "
                 "compare(question, references, prediction). Add it, sync or async."
             )
-        _check_free({*self.measures, "judge", "graded", "canonical"}, "comparator", name)
+        _check_free({*MEASURES, *self.measures, "judge", "graded", "canonical"}, "comparator", name)
         _add(self.comparators, "comparator", name, comparator)
 
     def add_retriever_adapter(

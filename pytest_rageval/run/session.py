@@ -409,9 +409,10 @@ class Session(BaseSession):
     async def _evaluate(
         self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
     ) -> list[Outcome]:
-        # An unknown comparator must be an error before any request is sent.
-        pipeline.comparison(resolved.comparator)
-        pipeline.comparison(resolved.label, "label")
+        # An unknown comparator must be an error before any request is sent. The default, "judge", is known.
+        for text, keyword in ((resolved.comparator, "comparator"), (resolved.label, "label")):
+            if (pipeline.comparator if text is None else text) != "judge":
+                pipeline.comparison(text, keyword)
         self._check_separable(evalset, resolved, score)
         score.check_needs(pipeline, evalset.examples, resolved)
         if GOLD_TEXTS in score.needs:

@@ -2,17 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from pytest_rageval.answers.comparators import (
-    CANONICAL_RULES,
-    Expression,
-    Measure,
-    judge_tasks,
-    measure_fingerprint,
-)
 from pytest_rageval.answers.judge import collect_tallies
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import (
@@ -24,12 +17,20 @@ from pytest_rageval.core.errors import (
     Unscored,
 )
 from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
+from pytest_rageval.core.outcome import (
+    EMPTY_MAPPING,
+    SCORING_VERSION,
+    Evidence,
+    Outcome,
+    Score,
+    too_many_unscored,
+)
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
 
 if TYPE_CHECKING:
+    from pytest_rageval.answers.comparators import Expression
     from pytest_rageval.answers.judge import JudgeTask
 
 GOLD: Final = "gold passages"
@@ -73,23 +74,22 @@ def _default_comparisons(_pipeline: Pipeline, resolved: ResolvedScore) -> dict[s
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkedExample:
+class WorkedExample(NamedTuple):
     """A question, and what the retriever, the generator and the judge return for it. Tests compute its scores."""
 
     text: str  # the example in words
     k: int
     record: Mapping[str, object]  # of the eval set
     retrieved: Sequence[str]  # ids of passages; empty for a score that no single run has
-    others: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the same of other questions
-    texts: Mapping[str, str] = field(default_factory=dict)  # of passages by id; "Passage ID." for all others
-    metadata: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # of passages by id
-    stages: Mapping[str, Sequence[str]] = field(default_factory=dict)  # ids of passages by stage
+    others: Mapping[str, Sequence[str]] = EMPTY_MAPPING  # the same of other questions
+    texts: Mapping[str, str] = EMPTY_MAPPING  # of passages by id; "Passage ID." for all others
+    metadata: Mapping[str, Mapping[str, object]] = EMPTY_MAPPING  # of passages by id
+    stages: Mapping[str, Sequence[str]] = EMPTY_MAPPING  # ids of passages by stage
     # The other arguments of `Retrieval`; its steps are pairs of a query and the ids of passages.
-    retrieval: Mapping[str, object] = field(default_factory=dict)
-    says: Mapping[str, str] = field(default_factory=dict)  # answers, by the ids of the passages in the prompt
+    retrieval: Mapping[str, object] = EMPTY_MAPPING
+    says: Mapping[str, str] = EMPTY_MAPPING  # answers, by the ids of the passages in the prompt
     # By method of the user's judge: "relevant" has the relevant texts, "support" the labels by text.
-    judge: Mapping[str, object] = field(default_factory=dict)
+    judge: Mapping[str, object] = EMPTY_MAPPING
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +209,11 @@ class ScoreDef:
             fingerprint |= _prefixed("judge", pipeline.judge.identity(task))
         if generator_methods:
             fingerprint |= _changed_draws(pipeline.draw_settings)
-        if "canonical" in _comparator_names(comparisons):
-            fingerprint["canonical rules"] = CANONICAL_RULES
-        fingerprint |= measure_fingerprint(pipeline.measures, _comparator_names(comparisons))
+        if names := _comparator_names(comparisons):
+            from pytest_rageval.answers.comparators import CANONICAL_RULES, measure_fingerprint  # noqa: PLC0415 - ranking scores compare no answers
+
+            fingerprint |= {"canonical rules": CANONICAL_RULES} if "canonical" in names else {}
+            fingerprint |= measure_fingerprint(pipeline.measures, names)
         if "cite" in self.asks and resolved.order == "random":
             fingerprint["seed"] = pipeline.seed
         if resolved.relevant != "gold":
@@ -244,6 +246,8 @@ class ScoreDef:
         comparisons = self._parsed_comparisons(pipeline, resolved)
         for task in self._judge_tasks(pipeline, comparisons):
             pipeline.judge.require(task)
+        from pytest_rageval.answers.comparators import Measure  # noqa: PLC0415 - as above
+
         used = _comparator_names(comparisons) | {resolved.part}
         for name, measure in pipeline.measures.items():
             if name in used and isinstance(measure, Measure) and measure.extra is not None:
@@ -260,12 +264,16 @@ class ScoreDef:
         return sorted(GENERATOR_METHODS & {*self.asks, *self.asks_more(pipeline)})
 
     def _judge_tasks(
-        self, pipeline: Pipeline, comparisons: Mapping[str, Expression]
+        self, pipeline: Pipeline, comparisons: "Mapping[str, Expression]"
     ) -> "list[JudgeTask[Any]]":
-        own = [ask for ask in {*self.asks, *self.asks_more(pipeline)} if not isinstance(ask, str)]
-        return sorted([*own, *judge_tasks(_comparator_names(comparisons))], key=lambda task: task.name)
+        tasks = [ask for ask in {*self.asks, *self.asks_more(pipeline)} if not isinstance(ask, str)]
+        if names := _comparator_names(comparisons):
+            from pytest_rageval.answers.comparators import judge_tasks  # noqa: PLC0415 - as above
 
-    def _parsed_comparisons(self, pipeline: Pipeline, resolved: ResolvedScore) -> dict[str, Expression]:
+            tasks += judge_tasks(names)
+        return sorted(tasks, key=lambda task: task.name)
+
+    def _parsed_comparisons(self, pipeline: Pipeline, resolved: ResolvedScore) -> "dict[str, Expression]":
         compares = "comparator" in self.keywords
         texts = self.comparisons(pipeline, resolved) if compares else {}
         return {keyword: pipeline.comparison(text) for keyword, text in texts.items()}
@@ -279,7 +287,7 @@ def _changed_draws(draw_settings: DrawSettings) -> dict[str, int]:
     return {name: number for name, (number, default) in numbers.items() if number != default}
 
 
-def _comparator_names(comparisons: Mapping[str, Expression]) -> frozenset[str]:
+def _comparator_names(comparisons: "Mapping[str, Expression]") -> frozenset[str]:
     return frozenset[str]().union(*(expression.names for expression in comparisons.values()))
 
 

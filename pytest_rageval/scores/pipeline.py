@@ -6,21 +6,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers import judge as judges
-from pytest_rageval.answers.comparators import (
-    MEASURES,
-    AnswerMeasure,
-    CanonicalComparator,
-    Expression,
-    GradedComparator,
-    highest,
-    in_turn,
-    lowest,
-    parse_expression,
-)
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import (
     GoldNotRetrieved,
@@ -40,8 +30,10 @@ from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatches
 from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight, spooled
 
 if TYPE_CHECKING:
+    from pytest_rageval.answers.comparators import AnswerMeasure, Expression
     from pytest_rageval.answers.judge import JudgeTask, Text
     from pytest_rageval.models.generator import Generator
+    from pytest_rageval.options.settings import Settings
     from pytest_rageval.retrievers import Retriever
 
 T = TypeVar("T")
@@ -151,7 +143,8 @@ class Pipeline:
     judge: judges.Judge
     _: KW_ONLY
     comparator: str = "judge"  # the default one
-    measures: Mapping[str, AnswerMeasure] = field(default_factory=lambda: MEASURES)
+    added_measures: "Mapping[str, AnswerMeasure]" = field(default_factory=dict)  # those of other plugins
+    settings: "Settings | None" = None  # which answer measures depend on
     comparators: Mapping[str, judges.Comparator] = field(default_factory=dict)
     seed: int = 0  # of random orders of passages in prompts
     match_share: float = DEFAULT_MATCH_SHARE
@@ -173,12 +166,6 @@ class Pipeline:
     rankings: Rankings = None  # type: ignore[assignment]  # created from the retriever, and shared by repeats
 
     def __post_init__(self) -> None:
-        self._comparators: dict[str, judges.Comparator] = {
-            "judge": _RecordingComparator(self.judge, self.recorded_verdicts),
-            "graded": GradedComparator(self.judge),
-            "canonical": CanonicalComparator(),
-            **self.comparators,
-        }
         self._expressions: dict[str, Expression] = {}
         self.results: SingleFlight = SingleFlight()
         if self.rankings is None:
@@ -189,6 +176,23 @@ class Pipeline:
         self.waiting_examples: int = 0
         # The rankings that were last compared with gold passages. The next measure often needs the same.
         self.last_gold_matches: GoldMatches | None = None
+
+    @cached_property
+    def measures(self) -> "Mapping[str, AnswerMeasure]":
+        from pytest_rageval.answers.comparators import measures_in_force  # noqa: PLC0415 - ranking scores compare no answers
+
+        return measures_in_force(self.added_measures, self.settings)
+
+    @cached_property
+    def _comparators(self) -> "dict[str, judges.Comparator]":
+        from pytest_rageval.answers import comparators  # noqa: PLC0415 - as above
+
+        return {
+            "judge": comparators.RecordingComparator(self.judge, self.recorded_verdicts),
+            "graded": comparators.GradedComparator(self.judge),
+            "canonical": comparators.CanonicalComparator(),
+            **self.comparators,
+        }
 
     def repetition(self, n: int) -> "Pipeline":
         """Return the pipeline of the n-th repeat: the same rankings, and new replies of generator and judge."""
@@ -357,10 +361,12 @@ class Pipeline:
         """The judge's verdicts so far on answers and passages, with their questions: 1 is yes, 0 is no."""
         return ((question, verdict) for (question, *_), verdict in self.recorded_verdicts.items())
 
-    def comparison(self, text: str | None, keyword: str = "comparator") -> Expression:
+    def comparison(self, text: str | None, keyword: str = "comparator") -> "Expression":
         """Parse the expression of a comparator, the value of the keyword `keyword`; None is the default comparator."""
         text = self.comparator if text is None else text
         if text not in self._expressions:
+            from pytest_rageval.answers.comparators import parse_expression  # noqa: PLC0415 - as above
+
             self._expressions[text] = parse_expression(
                 text, measures=self.measures, comparators=self._comparators, keyword=keyword
             )
@@ -386,10 +392,14 @@ class Pipeline:
 
         An abstention is 0.
         """
+        from pytest_rageval.answers.comparators import lowest  # noqa: PLC0415 - as above
+
         return await self._combine_comparisons(lowest, example, answer, comparator)
 
     async def partial_correctness(self, example: Example, answer: str, comparator: str | None) -> float:
         """Return the same as `correctness`, but any one answer of an answer set is enough."""
+        from pytest_rageval.answers.comparators import highest  # noqa: PLC0415 - as above
+
         return await self._combine_comparisons(highest, example, answer, comparator)
 
     async def _combine_comparisons(
@@ -436,18 +446,3 @@ Evaluation = Callable[[Pipeline, Sequence[Example], ResolvedScore], Awaitable[li
 
 def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
     return tuple([passage.text for passage in passages])
-
-
-@dataclass(frozen=True)
-class _RecordingComparator:
-    _judge: judges.Judge
-    _verdicts: dict[tuple[str, ...], float]
-
-    async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
-        verdict = await self._judge.compare(question, references, prediction)
-        self._verdicts[question, prediction, *references] = verdict
-        return verdict
-
-    async def compare_in_turn(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """As `compare`. It is not recorded: of answers that rules refuse, a judge may always say the same."""
-        return await in_turn(self._judge)(question, references, prediction)

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
-from pytest_rageval.answers.comparators import MEASURES
 from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import RagevalError, Unscored
@@ -233,7 +232,7 @@ def _uses_plugin_code(
     """Return True if a score uses a plugin's comparator or measure, whose code may change under the same name."""
     texts = score.comparisons(pipeline, resolved).values() if "comparator" in score.keywords else ()
     names = {resolved.part}.union(*(pipeline.comparison(text).names for text in texts))
-    return not names.isdisjoint({*registry.comparators, *registry.measures} - MEASURES.keys())
+    return not names.isdisjoint({*registry.comparators, *registry.measures})
 
 
 class DropMonitor:
