@@ -44,11 +44,24 @@ class Request:
         return self.keys_for_samples((self.sample,))[0]
 
     def keys_for_samples(self, samples: Iterable[int]) -> list[str]:
-        keys, messages = [], _canonical_messages(self.messages)
-        for sample in samples:
-            before, after = _key_affixes(self.base_url, self.model, self.api, sample, self.parameters)
-            keys.append(text_digest(f"{before}{messages}{after}"))
-        return keys
+        """Return the digest of the attributes in canonical JSON, for each sample."""
+        # The default API is omitted: requests to it have the same keys as before other APIs were supported.
+        other = "" if self.api == "chat" else f'"api":{canonical_json(self.api)},'
+        before = (
+            f'{{{other}"base_url":{canonical_json(self.base_url)},"messages":{self._canonical_messages()}'
+        )
+        model, parameters = canonical_json(self.model), canonical_json(dict(self.parameters))
+        before += f',"model":{model},"parameters":{parameters},"sample":'
+        after = f',"schema":{KEY_SCHEMA}}}'
+        return [text_digest(f"{before}{sample}{after}") for sample in samples]
+
+    def _canonical_messages(self) -> str:
+        if len(self.messages) == 1:
+            role, content = self.messages[0].get("role"), self.messages[0].get("content")
+            if type(role) is type(content) is str and len(self.messages[0]) == 2:  # noqa: PLR2004 - these two
+                # A fast path for the most common request: it takes a third of the time.
+                return f'[{{"content":{canonical_json(content)},"role":{canonical_json(role)}}}]'
+        return canonical_json([dict(message) for message in self.messages])
 
     def well_formed_messages(self) -> list[dict[str, object]]:
         """Return copies of the messages whose texts can be encoded as UTF-8; see `replace_surrogates`."""
@@ -69,28 +82,6 @@ class Request:
     def generates(self) -> bool:
         """Whether the model generates tokens for the reply, which it does not for an embedding."""
         return True
-
-
-def _key_affixes(
-    base_url: str, model: str, api: Api, sample: int, parameters: Mapping[str, object]
-) -> tuple[str, str]:
-    """Return the canonical JSON of a request before and after its messages."""
-    # The default API is omitted: requests to it have the same keys as before other APIs were supported.
-    other = {} if api == "chat" else {"api": api}
-    first = canonical_json({**other, "base_url": base_url})
-    last = canonical_json(
-        {"model": model, "parameters": dict(parameters), "sample": sample, "schema": KEY_SCHEMA}
-    )
-    return f'{first[:-1]},"messages":', f",{last[1:]}"
-
-
-def _canonical_messages(messages: Sequence[Message]) -> str:
-    if len(messages) == 1:
-        role, content = messages[0].get("role"), messages[0].get("content")
-        if type(role) is type(content) is str and len(messages[0]) == 2:  # noqa: PLR2004 - these two
-            # A fast path for the most common request: it takes a third of the time.
-            return f'[{{"content":{canonical_json(content)},"role":{canonical_json(role)}}}]'
-    return canonical_json([dict(message) for message in messages])
 
 
 class BilledFailure(Unscored):
