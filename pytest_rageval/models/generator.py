@@ -164,7 +164,7 @@ class LLMGenerator:
         )
 
 
-@lru_cache(maxsize=1 << 8)
+@lru_cache(maxsize=1 << 3)
 def _render_prompt(render: PromptRenderer, question: str, texts: tuple[str, ...]) -> str:
     """Return a prompt; it is cached, because several draws have the same prompt."""
     return render(question, texts)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pytest_rageval.answers.judge import JudgeTask, Text, Verdict, record_tally
@@ -121,6 +121,11 @@ def _value(vote: object) -> object:
     return tuple(map(_value, vote)) if isinstance(vote, tuple) else vote
 
 
+@lru_cache(maxsize=1 << 6)  # each request names them
+def _instructions(task: JudgeTask[Any], prompts: Prompts) -> str:
+    return task.prompt(prompts)
+
+
 MAX_QUOTED_LENGTH: Final = 2000
 """At most this many characters of an unreadable rating are quoted in the request that repeats it."""
 
@@ -173,7 +178,7 @@ class LLMJudge:
         prepared = task.prepare(question, *texts)
         prompt = task.prompt(self.prompts, *prepared)
         parts = {
-            "instructions of the judge": task.prompt(self.prompts),
+            "instructions of the judge": _instructions(task, self.prompts),
             **{
                 name.removesuffix("*"): str(text) if isinstance(text, str) else "\n".join(text)
                 for name, text in zip(task.texts, prepared, strict=True)
