@@ -285,7 +285,7 @@ class Expression:
     def graded(self) -> bool:
         return any(atom.graded for atoms in self.alternatives for atom in atoms)
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         names = {atom.name for atoms in self.alternatives for atom in atoms}
         return frozenset(names | {"judge"} if self.then_judge else names)

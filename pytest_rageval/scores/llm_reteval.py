@@ -14,7 +14,7 @@ sends no requests, finds in the reference answers.
 
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -81,7 +81,7 @@ async def evaluate_llm_reteval(
         # Checked before the first request, so that an example that cannot be scored costs nothing.
         golds = await pipeline.gold_passages(example, resolved.k)
         semi_gold, (ranking, answer) = await gather_two(
-            pipeline.semi_gold(example, resolved.k), pipeline.ranking_and_answer(example, resolved.k)
+            pipeline.semi_gold(example.full_question, golds), pipeline.ranking_and_answer(example, resolved.k)
         )
         references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
         sizes = await ceiling_sizes(pipeline, example, semi_gold, resolved.comparator)
@@ -92,16 +92,6 @@ async def evaluate_llm_reteval(
         retrieved_count = len([label for label in match.labels if label > 0])
         gold_retrieved, recall = retrieved_count > 0, retrieved_count / len(example.relevant)
         companions = _companion_values(gold_ranks(example, match, resolved.k), resolved.k)
-        evidence = Evidence(
-            ranking,
-            answer,
-            references,
-            "with gold",
-            recall,
-            beside=companions,
-            counts={**match.counts, **retrieved_gold_texts(example)} or EMPTY_MAPPING,
-            sizes=sizes,
-        )
 
         def check_references() -> Awaitable[ReferenceChecks]:
             triage = _Triage(pipeline, example, golds, answer, references, resolved.comparator)
@@ -120,12 +110,15 @@ async def evaluate_llm_reteval(
         yes = verdict >= YES_THRESHOLD
         if yes and sizes:
             right = await ceiling_sizes(pipeline, example, [answer], resolved.comparator)
-            more = {"yes": 1, "right_of_yes": right["right"]} if right else {}
-            evidence = replace(evidence, sizes={**sizes, **more})
+            sizes |= {"yes": 1, "right_of_yes": right["right"]} if right else {}
         checks = await check_references() if yes != gold_retrieved else UNCHECKED
         case = case_of(checks, gold_retrieved=gold_retrieved, yes=yes)
         has_other_passages = not yes and any(not positions for positions in match.positions)
         cause = lost_by(case, checks, recall=recall, yes=yes, has_other_passages=has_other_passages)
+        counts = {**match.counts, **retrieved_gold_texts(example)} or EMPTY_MAPPING
+        evidence = Evidence(
+            ranking, answer, references, "with gold", recall, counts, beside=companions, sizes=sizes
+        )
         return Outcome(example, verdict, None, evidence, case=case, lost_by=cause)
 
     return await score_with_progress(pipeline, examples, score)

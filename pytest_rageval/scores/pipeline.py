@@ -269,14 +269,15 @@ class Pipeline:
         Without one the retriever is the cause, which must not gain by losing a passage. If it failed on this example,
         its failure is raised.
         """
-        if not example.relevant:
+        relevant = example.relevant
+        if not relevant:
             raise NoGroundTruth(NO_GOLD)
         retrieved: Mapping[str, AbstractSet[str]] = {}
         if retrieved_gold_texts(example):
             await self.ranking(example, k)
             retrieved = self.gold_texts[example.digest, k]
         passages = []
-        for gold in example.relevant:
+        for gold in relevant:
             text = gold.text
             if text is None and gold.id is None:
                 raise NoGroundTruth(NO_TEXT)
@@ -289,23 +290,17 @@ class Pipeline:
             passages.append(Document(text, gold.id))
         return passages
 
-    async def semi_gold(self, example: Example, k: int) -> tuple[str, ...]:
+    async def semi_gold(self, question: str, golds: Sequence[Document]) -> tuple[str, ...]:
         """Return the generator's answers from the gold passages, by default three.
 
         If a retriever returns exactly the gold passages, the request of `answer` is the same as that of the first of
         these answers, so that LLM-retEval scores 1.
-
-        Raises:
-            NoGroundTruth: see `gold_passages`.
         """
-        passages, first = await self.gold_passages(example, k), self._first_answer_sample
-        count = self.draw_settings.gold
-        answers = self.generator.answers_nowait(
-            "generate", example.full_question, passages, range(first, first + count)
-        )
+        first, count = self._first_answer_sample, self.draw_settings.gold
+        answers = self.generator.answers_nowait("generate", question, golds, range(first, first + count))
         if answers is not None:
             return answers
-        requests = (self.answer_from(example.full_question, passages, sample) for sample in range(count))
+        requests = (self.answer_from(question, golds, sample) for sample in range(count))
         return tuple(await gather_all(requests))
 
     async def cited_answer(self, query: Query, k: int, order: str = "rank") -> str:
@@ -375,7 +370,7 @@ class Pipeline:
     def free_comparator(self, text: str | None = None) -> str:
         """Return a comparator, or the default one, if it sends no requests; otherwise canonical comparison."""
         comparison = self.comparison(text)
-        return comparison.text if comparison.names <= {"canonical", *self.measures} else "canonical"
+        return comparison.text if comparison.names - self.measures.keys() <= {"canonical"} else "canonical"
 
     async def compare(
         self, question: str, references: Sequence[str], prediction: str, comparator: str | None = None
