@@ -98,7 +98,7 @@ class BackgroundEventLoop:
         if not inline or self._threads > 1 or in_asyncio():
             return self._run_in_loop(coroutine)
         context = copy_context()
-        result = run_inline(coroutine, context)
+        result = run_inline(coroutine, context, self._tick_if_due)
         if result is NOT_FINISHED:
             result = self._run_in_loop(continue_in_loop(coroutine, context))
         return cast("T", result)

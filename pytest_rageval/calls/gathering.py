@@ -1,17 +1,16 @@
 """Runs coroutines: many at once, and without an event loop.
 
-`run_inline` runs a coroutine in the calling thread, without an event loop, as long as it does not have to wait. It is
-used if the retriever is synchronous and no model is called: then the whole evaluation never waits, and no thread is
-started. A call of the user's function takes less than 1 µs, compared with 25 µs if it is passed from the loop's thread
-to the calling thread and awaited (Python 3.11). Code that needs an event loop awaits `require_loop` before it creates a
-future or a task. The coroutine then continues in an event loop.
+`run_inline` runs a coroutine in the calling thread, without an event loop, as long as it does not have to wait. If the
+retriever is synchronous and all replies are cached, the whole evaluation never waits, and no thread is started. A call
+of the user's function takes less than 1 µs, compared with 25 µs if it is passed from the loop's thread to the calling
+thread and awaited (Python 3.11). Code that needs an event loop awaits `require_loop` before it creates a future or a
+task. The coroutine then continues in an event loop.
 """
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextvars import Context, copy_context
 from itertools import chain
-from math import inf
 from types import CoroutineType, coroutine
 from typing import Any, Final, TypeVar, cast
 
@@ -24,7 +23,7 @@ LOOP_REQUIRED: Final = object()  # yielded by a coroutine that cannot continue w
 NOT_FINISHED: Final = object()  # returned for a coroutine that must continue in an event loop
 
 _state: Final = threading.local()
-"""Its attribute `inline` is True while this thread runs a coroutine by `run_inline`."""
+"""`inline` is True while this thread runs a coroutine by `run_inline`, and `tick` is that call's argument."""
 
 
 def is_inline() -> bool:
@@ -32,10 +31,13 @@ def is_inline() -> bool:
     return getattr(_state, "inline", False)
 
 
-def run_inline(work: Coroutine[Any, Any, Any], context: Context) -> Any:
-    """Run a coroutine in this thread; return its result, or `NOT_FINISHED` if it must continue in an event loop."""
+def run_inline(work: Coroutine[Any, Any, Any], context: Context, tick: Callable[[], None]) -> Any:
+    """Run a coroutine in this thread; return its result, or `NOT_FINISHED` if it must continue in an event loop.
+
+    `tick` is called before each coroutine of a gathering with a limit, such as that of all examples.
+    """
     was_inline = is_inline()
-    _state.inline = True
+    _state.inline, _state.tick = True, tick
     try:
         while context.run(work.send, None) is not LOOP_REQUIRED:
             # The coroutine awaited `asyncio.sleep(0)`, which lets other tasks run; there are none.
@@ -97,7 +99,7 @@ async def gather_results(
 ) -> list[T | BaseException]:
     """Await all awaitables concurrently; return the results or exceptions, in order.
 
-    Without an event loop they run one after the other, and those that need a loop continue in it together.
+    Without an event loop they run one after the other; the first that needs a loop and those after it run in it.
     """
     # The exact type is compared first, since the other test takes longer.
     works = (
@@ -107,12 +109,21 @@ async def gather_results(
     results: list[Any] = []
     begun: list[tuple[Coroutine[Any, Any, Any], Context]] = []
     if is_inline():
-        while len(begun) < (max_concurrency or inf) and (work := next(works, None)) is not None:
+        for work in works:
+            if max_concurrency is not None:
+                _state.tick()
             context = copy_context()
-            results.append(_inline_result(work, context))
-            if results[-1] is NOT_FINISHED:
+            try:
+                result = _inline_result(work, context)
+            except BaseException:
+                for unstarted in works:
+                    unstarted.close()
+                raise
+            if result is NOT_FINISHED:
                 begun.append((work, context))
-        if not begun:
+                break
+            results.append(result)
+        else:
             return results
         await require_loop()
     import asyncio  # noqa: PLC0415 - a run without an event loop does not import it
@@ -129,13 +140,12 @@ async def gather_results(
         # It marks their exceptions as seen too.
         asyncio.gather(*tasks, return_exceptions=True).cancel()
         raise
-    ended = iter(await asyncio.gather(*tasks, return_exceptions=True))
-    return [*(next(ended) if result is NOT_FINISHED else result for result in results), *ended]
+    return [*results, *await asyncio.gather(*tasks, return_exceptions=True)]
 
 
 def _inline_result(work: Coroutine[Any, Any, Any], context: Context) -> Any:
     try:
-        return run_inline(work, context)
+        return run_inline(work, context, _state.tick)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:

@@ -162,6 +162,9 @@ class Session(BaseSession):
         for resource in self._resources.values():
             if close := getattr(resource, "close", None):
                 close()
+        if self._gateway is not None and not self.loop.started:
+            # All replies were cached: only the store is open.
+            self._gateway.cache.close()
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
     def _build_gateway(self) -> "Gateway":
@@ -267,7 +270,10 @@ class Session(BaseSession):
 
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
-        outcomes = {**self._for_each(timed, evaluate), **self._for_each(others, evaluate)}
+        outcomes = {
+            **self._for_each(components, timed, evaluate),
+            **self._for_each(components, others, evaluate),
+        }
         return {request: self._with_blame(request, outcomes) for request in requests}
 
     def _with_blame(
@@ -296,10 +302,17 @@ class Session(BaseSession):
         score = self.definition_or_none(request)
         return score is not None and score.is_time
 
-    def _needs_event_loop(self, request: ScoreRequest) -> bool:
-        """Return True if a score needs more than rankings: it uses models, is a plugin's, or times retrievals."""
+    def _needs_event_loop(self, components: Components, request: ScoreRequest) -> bool:
+        """Return True if a score times retrievals, is a plugin's, or asks the user's own generator or judge.
+
+        A score that asks models begins without the loop, and continues in it with the first reply that is not cached;
+        unless the application, whose requests are answered in the loop, may use the cache at the same time.
+        """
         score = self.definition_or_none(request)
-        return score is not None and (bool(score.asks) or score.is_time or score.family is None)
+        if score is None:
+            return False
+        asks_user = score.asks and (components.user_defined or self.settings.gateway)
+        return bool(asks_user) or score.is_time or score.family is None
 
     def check_answered(self) -> None:
         """Raise the errors that the proxy returned to the application instead of a model's reply.
@@ -319,7 +332,7 @@ class Session(BaseSession):
         async def count(request: ScoreRequest) -> None:
             await self._outcomes_of(components, evalset, request, k)
 
-        return [error for error in self._for_each(requests, count).values() if error is not None]
+        return [error for error in self._for_each(components, requests, count).values() if error is not None]
 
     def retrieve(self, components: Components, query: Query, k: int) -> Ranking:
         ranking = self.pipelines.get(components).ranking(_check_query("query", query), _check_cutoff(k))
@@ -330,7 +343,10 @@ class Session(BaseSession):
         return self.loop.run(pipeline.answer(_check_query("question", query), _check_cutoff(k)))
 
     def _for_each(
-        self, requests: Sequence[ScoreRequest], work: Callable[[ScoreRequest], Awaitable[T]]
+        self,
+        components: Components,
+        requests: Sequence[ScoreRequest],
+        work: Callable[[ScoreRequest], Awaitable[T]],
     ) -> dict[ScoreRequest, T | RagevalError]:
         """Run an async function for each request, all concurrently; return the results, or the errors.
 
@@ -356,7 +372,8 @@ class Session(BaseSession):
                     raise result
             return cast("list[T | RagevalError]", results)
 
-        results = self.loop.run(run_all(), inline=not any(map(self._needs_event_loop, requests)))
+        inline = not any(self._needs_event_loop(components, request) for request in requests)
+        results = self.loop.run(run_all(), inline=inline)
         return dict(zip(requests, results, strict=True))
 
     async def _outcomes_of(
@@ -391,6 +408,8 @@ class Session(BaseSession):
         await pipeline.find_gold_texts(evalset.examples, resolved.k)
         without = []
         for example in evalset:
+            if all(gold.text is not None for gold in example.relevant):
+                continue
             try:
                 await pipeline.gold_passages(example, resolved.k)
             except NoGroundTruth as reason:

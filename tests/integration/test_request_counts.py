@@ -40,3 +40,14 @@ def test_a_plan_without_a_cache_counts_no_reply_as_cached(project: Project, llm:
     project.test(GATE)
     project.run("--rageval-plan").stdout.fnmatch_lines(["        ≤ 52       0  ≤ 52 *"])
     assert not llm.requests
+
+
+def test_a_run_with_all_replies_cached_starts_no_thread_and_closes_the_store(
+    project: Project, llm: LLMServer
+) -> None:
+    project.use(llm)
+    names = '{thread.name for thread in threading.enumerate()} & {"rageval", "rageval-store"}'
+    project.test(GATE.replace("pass", f"import threading; print(*{names})"))
+    project.run("-rP").stdout.fnmatch_lines(["rageval"])
+    project.run("-rP").stdout.no_fnmatch_line("rageval")
+    assert [file.name for file in (project.path / ".rageval_cache").glob("replies*")] == ["replies.sqlite"]

@@ -1,6 +1,7 @@
 """Coroutines that never wait run in the calling thread, without an event loop."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.gathering import gather_all
+from pytest_rageval.calls.gathering import gather_all, require_loop
 from pytest_rageval.calls.user_code import UserCallable
 from pytest_rageval.core.errors import ReplyPending
 
@@ -116,3 +117,39 @@ def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: BackgroundEventLoo
 
     assert asyncio.run(test()) == [0, 1]
     assert loop.started
+
+
+def test_the_first_that_needs_a_loop_and_those_after_it_run_in_the_loop(loop: BackgroundEventLoop) -> None:
+    threads: list[int] = []
+
+    async def work(number: int) -> int:
+        if number == 2:
+            await require_loop()
+        threads.append(threading.get_ident())
+        return number
+
+    assert loop.run(gather_all(map(work, range(5)), max_concurrency=2), inline=True) == [*range(5)]
+    assert [thread == threading.get_ident() for thread in threads] == [True, True, False, False, False]
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_others_are_closed_where_one_ends_the_run(loop: BackgroundEventLoop) -> None:
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    other = asyncio.sleep(0)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(gather_all([interrupted(), other]), inline=True)
+    assert inspect.getcoroutinestate(other) == inspect.CORO_CLOSED
+
+
+def test_the_clock_ticks_between_many_that_call_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_rageval.calls.event_loop.TICK_INTERVAL_S", 0.0)
+    ticks: list[int] = []
+
+    async def work() -> None:
+        pass
+
+    loop = BackgroundEventLoop(tick=lambda: ticks.append(1))
+    loop.run(gather_all((work() for _ in range(5)), max_concurrency=2), inline=True)
+    assert len(ticks) == 5
