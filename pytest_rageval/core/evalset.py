@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from pytest_rageval.core.ranking import NOT_WRITTEN, Span, excerpt
 from pytest_rageval.lib.digests import digest, digest_of_all
@@ -124,6 +124,20 @@ class Nugget(NamedTuple):
     vital: bool = True
 
 
+class EmptyMapping(dict[str, Any]):
+    """An empty mapping that examples and their evidence share: a dict of its own each would double their memory."""
+
+    def __hash__(self) -> int:  # type: ignore[override]  # as the default of a field requires
+        return 0
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping is shared by all examples that have nothing in it: change a copy of it")
+
+    __setitem__ = setdefault = update = __ior__ = _refuse
+
+
+EMPTY_MAPPING: Final[Mapping[str, Any]] = EmptyMapping()
+
 EXCLUDED: Final = "exclude_ids"
 """The key under `extra` for the ids of documents that are left out of the ranking of an example."""
 
@@ -155,13 +169,13 @@ class Example:
     answer_set: tuple[tuple[str, ...], ...] = ()
     gold: tuple[Gold, ...] = ()
     reference: str | None = None
-    tags: Mapping[str, object] = field(default_factory=dict, hash=False)
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False, metadata={NOT_WRITTEN: True})
+    tags: Mapping[str, object] = field(default=EMPTY_MAPPING, hash=False)
+    extra: Mapping[str, Any] = field(default=EMPTY_MAPPING, hash=False, metadata={NOT_WRITTEN: True})
     history: tuple[Message, ...] = field(default=(), hash=False)
-    filters: Mapping[str, object] = field(default_factory=dict, hash=False)
-    metadata: Mapping[str, object] = field(default_factory=dict, hash=False)
+    filters: Mapping[str, object] = field(default=EMPTY_MAPPING, hash=False)
+    metadata: Mapping[str, object] = field(default=EMPTY_MAPPING, hash=False)
     nuggets: tuple[Nugget, ...] = ()
-    added: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    added: Mapping[str, Any] = field(default=EMPTY_MAPPING, hash=False)
 
     @property
     def full_question(self) -> str:

@@ -10,7 +10,7 @@ from statistics import stdev
 from typing import Any, Final, NamedTuple, Self
 
 from pytest_rageval.core.errors import Cause, InputError, QueryError, TooManyUnscoredError
-from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.evalset import EMPTY_MAPPING, Example
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import score_name
 from pytest_rageval.lib.text import counted, join_first
@@ -26,9 +26,6 @@ YES_THRESHOLD: Final = 0.5
 
 REFERENCE_LATENCY: Final = "reference"
 """The name, in `Evidence.beside`, of the seconds that the reference retriever took."""
-
-EMPTY_MAPPING: Final[Mapping[str, Any]] = {}
-"""The default of the mappings in `Evidence`. It is shared, because a dict per example would double the memory use."""
 
 MAX_SHOWN_REASONS: Final = 5
 """The number of reasons that an error about unscored examples lists."""
@@ -115,12 +112,12 @@ class Evidence:
     expected: tuple[str, ...] = ()
     expected_as: str = "reference"
     recall: float | None = None
-    counts: Mapping[str, int] = field(default_factory=lambda: EMPTY_MAPPING, hash=False)
+    counts: Mapping[str, int] = field(default=EMPTY_MAPPING, hash=False)
     votes: Tally = NO_VOTES
     labels: tuple[float, ...] = ()
     answers_alone: tuple[str, ...] = ()
-    beside: Mapping[str, float] = field(default_factory=lambda: EMPTY_MAPPING, hash=False)
-    sizes: Mapping[str, int] = field(default_factory=lambda: EMPTY_MAPPING, hash=False)
+    beside: Mapping[str, float] = field(default=EMPTY_MAPPING, hash=False)
+    sizes: Mapping[str, int] = field(default=EMPTY_MAPPING, hash=False)
     places: Places = NO_PLACES
     explanation: str = ""
     remark: str = ""

@@ -244,7 +244,7 @@ class Ranking(Sequence[Document]):
         """The documents' ids in rank order."""
         if isinstance(self.documents, CreatedDocuments):
             return self.documents.ids
-        return tuple(document.id for document in self.documents)
+        return tuple([document.id for document in self.documents])
 
     @property
     def id_keys(self) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
+from pytest_rageval.core.evalset import EMPTY_MAPPING, RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
 from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
@@ -160,7 +160,7 @@ def _checked_example(example: Example, check: "Check") -> Example:
     changed = {
         name: value
         for name, value in fields.items()
-        if type(value) is not type(given[name]) or value != given[name]
+        if value != given[name] or (type(value) is not type(given[name]) and given[name] is not EMPTY_MAPPING)
     }
     return replace(example, **changed) if changed else example
 

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import repeat
 from math import ceil, fsum, log, log2, nan
 from typing import Final, NamedTuple
 
@@ -240,11 +241,14 @@ def _test_jointly(
 ) -> list[DropTestResult]:
     examples = {example.id: example for test_input in inputs for example in test_input.comparison.examples}
     clusters = None if cluster is None else question_clusters(examples.values(), cluster)
-    columns = []
-    for test_input in inputs:
-        drops_by_id = test_input.comparison.drops_by_id
-        values = [drops_by_id.get(name, nan) for name in examples]
-        columns.append(PairedDrops(values, test_input.beyond, test_input.largest))
+    columns = [
+        PairedDrops(
+            [*map(test_input.comparison.drops_by_id.get, examples, repeat(nan))],
+            test_input.beyond,
+            test_input.largest,
+        )
+        for test_input in inputs
+    ]
     shared = _shared_gold_clusters(examples.values()) if clusters is None else clusters
     cluster_of = dict(zip(examples, shared, strict=True))
     # The thresholds of a test nearly always have the same alpha. A p-value does not depend on the alpha of others.

@@ -1,5 +1,6 @@
 """Compares the slices of thresholds with the baseline and its anchor."""
 
+from array import array
 from collections.abc import Iterator
 
 from pytest_rageval.baseline.entries import BaselineExample, BaselineScore
@@ -22,7 +23,7 @@ class ChangedQuestions:
     """A cache of `changed_questions` and `question_changes`: the scores and slices of a test share the questions."""
 
     def __init__(self) -> None:
-        self._changed: dict[tuple[int, frozenset[str], tuple[int, ...]], set[str]] = {}
+        self._changed: dict[tuple[int, frozenset[str], bytes], set[str]] = {}
         self._changes: dict[tuple[int, int], QuestionChanges] = {}
 
     def changes(self, score: Score, before: BaselineScore) -> QuestionChanges:
@@ -34,7 +35,7 @@ class ChangedQuestions:
 
     def get(self, score: Score, before: BaselineScore) -> set[str]:
         examples = [outcome.example for outcome in score.outcomes]
-        key = id(before.questions), frozenset(before.context), tuple(map(id, examples))
+        key = id(before.questions), frozenset(before.context), array("Q", map(id, examples)).tobytes()
         if key not in self._changed:
             self._changed[key] = changed_questions(examples, before)
         return self._changed[key]

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -342,10 +342,18 @@ def count_tokens(text: str) -> int:
     return max(pieces - (-hundredths // 100), 1)
 
 
-@lru_cache(maxsize=8192)
-def _pieces_of(word: str) -> int:
-    """Return the number of ASCII tokens of a word; `IRREGULAR` if it is empty or long. The words of a corpus recur."""
-    return len(ASCII_TOKEN.findall(word)) if 0 < len(word) < MIN_ENCODED_LENGTH else IRREGULAR
+class _Pieces(dict[str, int]):
+    """The number of ASCII tokens of a word; `IRREGULAR` if it is empty or long. The words of a corpus recur."""
+
+    def __missing__(self, word: str) -> int:
+        pieces = len(ASCII_TOKEN.findall(word)) if 0 < len(word) < MIN_ENCODED_LENGTH else IRREGULAR
+        if len(self) < MAX_KNOWN_WORDS:
+            self[word] = pieces
+        return pieces
+
+
+MAX_KNOWN_WORDS: Final = 8192
+_pieces_of: Final = _Pieces().__getitem__
 
 
 def prompt_tokens(

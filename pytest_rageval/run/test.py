@@ -257,6 +257,10 @@ class TestRun(JudgedTest):
         )
         apart = set() if partial_scores is None else set(partial_scores.requests)
         whole = [item for item in thresholds if item.request not in apart]
+        if any(item.uses_baseline for item in whole):
+            # Read first: of a large file, reading takes much memory, in which rankings then have room.
+            with suppress(RagevalError):
+                _ = self.session.baseline
         self.record.evaluate(self.evalset, whole, self.requests(thresholds))
         early: Mapping[ScoreRequest, PartialScore] = {}
         extra_alpha_shares = 0

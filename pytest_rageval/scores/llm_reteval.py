@@ -21,8 +21,8 @@ from typing import Any, Final
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.calls.gathering import gather_all, gather_two
 from pytest_rageval.core.errors import NoGroundTruth, Planned, Unscored
-from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import EMPTY_MAPPING, YES_THRESHOLD, Evidence, Outcome, Score
+from pytest_rageval.core.evalset import EMPTY_MAPPING, Example
+from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted

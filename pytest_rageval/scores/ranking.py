@@ -17,8 +17,8 @@ from math import inf
 from typing import Final
 
 from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
-from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import EMPTY_MAPPING, Evidence, Outcome
+from pytest_rageval.core.evalset import EMPTY_MAPPING, Example
+from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.scores.definition import (
     GOLD,

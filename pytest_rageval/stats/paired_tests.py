@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import mul
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -192,21 +193,20 @@ def drop_interval(
     >>> [round(bound, 3) for bound in drop_interval([0.5, 0, 0, 0.25, 0, -0.25, 0, 0] * 10, alpha=0.05)]
     [0.024, 0.105]
     """
-    clustered = [
-        (drop, 0 if clusters is None else clusters[i]) for i, drop in enumerate(drops) if not math.isnan(drop)
-    ]
-    known = [drop for drop, _ in clustered]
+    known = _without_nan(drops)
     if not known:
         return -largest, largest
     if clusters is None:
         if all(abs(drop) in (0, largest) for drop in known) or max(map(abs, known)) <= SCORE_TOLERANCE:
             return _tango_drop_interval(known, len(known), alpha, largest)
-        sums = [(drop, 1) for drop in known]
+        totals, counts = known, [1] * len(known)
     else:
-        sums = cluster_sums(clustered)
-        if all(abs(total) <= SCORE_TOLERANCE for total, _ in sums):
+        pairs = zip(drops, clusters, strict=True)
+        sums = cluster_sums((drop, cluster) for drop, cluster in pairs if not math.isnan(drop))
+        totals, counts = [total for total, _ in sums], [count for _, count in sums]
+        if all(abs(total) <= SCORE_TOLERANCE for total in totals):
             return _tango_drop_interval(known, len(sums), alpha, largest)
-    low, high = _sign_flip_interval(sums, alpha, largest)
+    low, high = _sign_flip_interval(totals, counts, alpha, largest)
     if clusters is None and len(known) <= MAX_N_INFERIORITY:
         high = -_inferiority_bound([-drop for drop in known], alpha, largest, -high)
         if inferiority_alpha is not None:
@@ -296,19 +296,19 @@ def _tango_drop_interval(drops: Sequence[float], n: int, alpha: float, largest: 
 
 
 def _sign_flip_interval(
-    sums: Sequence[tuple[float, int]], alpha: float, largest: float
+    sums: Sequence[float], counts: Sequence[int], alpha: float, largest: float
 ) -> tuple[float, float]:
     """Invert the sign-flip test: the two solutions δ of `(S - δ·N)² = z²·Σ(s - δ·n)²`.
 
     s and n are the sum and the count of a question or cluster, S and N those of all.
     """
     z2 = NORMAL.inv_cdf(1 - alpha) ** 2
-    total, number = math.fsum(s for s, _ in sums), sum(n for _, n in sums)
-    square = number**2 - z2 * sum(n * n for _, n in sums)
+    total, number = math.fsum(sums), sum(counts)
+    square = number**2 - z2 * sum(n * n for n in counts)
     if square <= 0:
         return -largest, largest
-    middle = total * number - z2 * math.fsum(s * n for s, n in sums)
-    constant = total**2 - z2 * math.fsum(s * s for s, _ in sums)
+    middle = total * number - z2 * math.fsum(map(mul, sums, counts))
+    constant = total**2 - z2 * math.fsum(s * s for s in sums)
     half = math.sqrt(max(0.0, middle**2 - square * constant))
     return max(-largest, (middle - half) / square), min(largest, (middle + half) / square)
 

@@ -1,5 +1,8 @@
 """Examples and eval sets: their digests, what is relevant and wanted."""
 
+import copy
+import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -78,3 +81,17 @@ def test_an_eval_set_is_its_examples() -> None:
     examples = (Example("1", "q"), Example("2", "q"))
     evalset = EvalSet("s", examples)
     assert (len(evalset), tuple(evalset)) == (2, examples)
+
+
+def test_a_value_of_one_example_is_not_one_of_all() -> None:
+    """Examples share the mapping of what they do not have, and it cannot be filled."""
+    one, other = Example("1", "Why?"), Example("2", "Why?")
+    for fill in (lambda: one.metadata.update(a=1), lambda: one.tags.setdefault("a", 1)):
+        with pytest.raises(TypeError, match="change a copy"):
+            fill()
+    with pytest.raises(TypeError, match="change a copy"):
+        one.metadata["a"] = 1
+    assert (other.metadata, dict(other.tags)) == ({}, {})
+    assert json.dumps(one.metadata) == "{}"
+    assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301 - of this test
+    assert copy.deepcopy(one) == one

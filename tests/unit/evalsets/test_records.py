@@ -277,7 +277,7 @@ def test_examples_in_python_are_read_as_records_are(given: Any, expected: Exampl
     evalset = check_evalset(EvalSet("mine", [given], SubsetInfo(9)))
     assert (evalset.name, evalset.examples, evalset.part) == ("mine", (expected,), SubsetInfo(9))
     assert type(evalset.examples[0]) is type(expected)
-    assert type(evalset.examples[0].tags) is dict
+    assert isinstance(evalset.examples[0].tags, dict)
     records = load_records([given])
     assert records.examples == (expected,)
 
