@@ -19,6 +19,7 @@ from pytest_rageval.lib.foreign_values import id_key
 EMPTY: Final[Mapping[str, object]] = {}
 
 COLUMNS: Final = 6
+NO_CELLS: Final = ("",) * COLUMNS
 SCORE_LIMIT: Final = (2 - 2**-24) * 2.0**127  # a score of this size rounds to infinity in single precision
 
 
@@ -167,25 +168,26 @@ def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:
     scores: dict[str, dict[str, float]] = {}
     topic, documents = None, dict[str, float]()
     for number, line in read_lines(path):
-        if not line.strip():
-            continue
         cells = split_cells(line)
+        name, _, document, _, text, _ = cells if len(cells) == COLUMNS else NO_CELLS
         try:
-            score = float(cells[4]) if len(cells) == COLUMNS and cells[0] and cells[2] else nan
+            score = float(text) if name and document else nan
         except ValueError:
             score = nan
         if not -SCORE_LIMIT < score < SCORE_LIMIT:
+            if not line.strip():
+                continue
             raise InputError(
                 f"{path.name} line {number} is not a line of a run: {line.strip()[:60]!r}.\n"
                 "Write topic, Q0, document, rank, score, tag: six cells between spaces, or between tabs, which an id "
                 "or a tag with a space needs."
             )
-        if cells[0] != topic:  # the lines of a topic follow each other, nearly always
-            topic = cells[0]
+        if name != topic:  # the lines of a topic follow each other, nearly always
+            topic = name
             documents = scores.setdefault(id_key(topic), {})
-        if cells[2] in documents:
+        if document in documents:
             raise InputError(
-                f"{path.name} line {number}: document {cells[2][:80]} is listed twice for topic {topic[:80]}."
+                f"{path.name} line {number}: document {document[:80]} is listed twice for topic {topic[:80]}."
             )
-        documents[cells[2]] = score
+        documents[document] = score
     return scores
