@@ -133,7 +133,6 @@ SCORES: Final = (
     ScoreDef(
         "rbo",
         _of_itself(1.0),
-        family=FAMILY,
         definition="The rank-biased overlap of the first k with the first k in the baseline.",
         worked=(0.685, "the agreements are 1, ½, ⅔: 0.1 · (1 + 0.9 · ½ + 0.81 · ⅔) + 0.729 · ⅔"),
         needs=("a baseline",),
@@ -141,7 +140,6 @@ SCORES: Final = (
     ScoreDef(
         "churn",
         _of_itself(0.0),
-        family=FAMILY,
         definition="The share of the first k in the baseline that are no longer among the first k.",
         worked=(1 / 3, "`b`, of 3"),
         needs=("a baseline",),

@@ -306,7 +306,6 @@ SCORES: Final = tuple(
         f"support.{part}",
         evaluate,
         {"cite", SUPPORT_OF_STATEMENTS},
-        family=FAMILY,
         definition=definition,
         worked=worked,
     )

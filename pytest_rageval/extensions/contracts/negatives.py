@@ -294,7 +294,6 @@ def _score(name: str, evaluate: Evaluation, definition: str, worked: str, *needs
     return ScoreDef(
         name,
         evaluate,
-        family=FAMILY,
         definition=definition,
         worked=(1.0, worked),
         needs=(NEGATIVES, *needs),

@@ -161,7 +161,6 @@ def _score(
         {"generate", "compare", "label"},
         scale,
         comparisons=lambda _pipeline, resolved: {"comparator": resolved.label or resolved.comparator},
-        family=FAMILY,
         definition=definition,
         worked=worked,
         needs=(REFERENCES,),

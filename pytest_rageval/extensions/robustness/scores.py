@@ -256,7 +256,6 @@ def _score(
         f"robust.{name}",
         evaluate,
         settings=lambda pipeline, _: {"seed": pipeline.seed},
-        family=FAMILY,
         definition=definition,
         worked=worked,
         needs=("perturbations", *needs),
