@@ -16,15 +16,8 @@ from pytest_rageval.core.errors import (
     Undefined,
     Unscored,
 )
-from pytest_rageval.core.evalset import Example
-from pytest_rageval.core.outcome import (
-    EMPTY_MAPPING,
-    SCORING_VERSION,
-    Evidence,
-    Outcome,
-    Score,
-    too_many_unscored,
-)
+from pytest_rageval.core.evalset import EMPTY_MAPPING, Example
+from pytest_rageval.core.outcome import SCORING_VERSION, Evidence, Outcome, Score, too_many_unscored
 from pytest_rageval.lib.text import counted, join_first
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import MEAN, UNIT, Statistic
