@@ -292,11 +292,9 @@ def ratings_text(entry: Entry) -> str:
 
 
 def pairs_table(entry: Entry) -> tuple[list[str], list[list[Entry | None]]]:
-    """Return the matrix of pairs in a table of ratings.
+    """Return the names of the systems and the references, the best first, and for each its results against each.
 
-    Returns:
-        The names of the systems and the references, the best first; and a row for each name, with the results against
-        each name. A result is None if there were no battles.
+    A result is None if there were no battles.
     """
     results: dict[tuple[str, str], Entry] = {}
     pairs = entry.get("pairs", ())

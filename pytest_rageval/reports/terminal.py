@@ -231,9 +231,7 @@ def threshold_text(entry: ScoreEntry) -> str:
 def note_lines(test: TestEntry, told: set[str] | None = None) -> Iterator[str]:
     """Yield the notes below the rows of a test, each as a line without indentation.
 
-    Args:
-        test: the entry of the test.
-        told: what was said of the eval set below other tests, and by failures, and is not repeated; None to repeat it.
+    `told` is what was said of the eval set below other tests, and by failures, and is not repeated; None to repeat it.
     """
     texts = {
         "oddities": lambda entry: anomalies_text(entry["oddities"]),

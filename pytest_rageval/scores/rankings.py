@@ -34,9 +34,8 @@ class SingleFlight:
     For use in one event loop. An error is stored like a result, except errors of the user's own code. If the first
     caller is cancelled, a waiting caller computes the result.
 
-    Args:
-        compact: converts a caller's key to the key that is stored with the result. The default is `digest_key`, so that
-            long texts in keys are not stored.
+    `compact` converts a caller's key to the key that is stored with the result. The default is `digest_key`, so that
+    long texts in keys are not stored.
     """
 
     def __init__(self, compact: "Callable[[Any], Hashable] | None" = None) -> None:
@@ -215,11 +214,7 @@ class Rankings:
         return asyncio.Lock()
 
     async def get(self, query: Query, k: int) -> Ranking:
-        """Return the retriever's ranking for k documents.
-
-        Raises:
-            InputError: the example has filters, and the retriever does not accept them.
-        """
+        """Return the retriever's ranking for k documents; InputError for filters that it does not accept."""
         key = self._retriever.key(query)
         ranking = await self._rankings[k].get(key, lambda: self._retrieve(key, query, k))
         # The attribute is not set by the retriever, because a question without a history may share the ranking.
