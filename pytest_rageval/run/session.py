@@ -221,13 +221,16 @@ class Session(BaseSession):
             remarks += self.pipelines.circular_judge_remarks(self._gateway.served)
         return usage + Usage(remarks=remarks)
 
+    @cached_property
+    def _package(self) -> str:
+        # Searching for it takes a millisecond.
+        return version("pytest-rageval")
+
     def dependencies(self, components: Components, request: ScoreRequest) -> Dependencies:
         resolved, score = self.resolve(request)
         first = self.pipelines.get(components)
         return Dependencies(
-            score.fingerprint(
-                self.pipeline(components, request), resolved, package=version("pytest-rageval")
-            ),
+            score.fingerprint(self.pipeline(components, request), resolved, package=self._package),
             score.prompts(first, resolved),
             first.comparison(request.comparator).text,
         )
