@@ -249,13 +249,13 @@ def _test_jointly(
         )
         for test_input in inputs
     ]
-    shared = _shared_gold_clusters(examples.values()) if clusters is None else clusters
-    cluster_of = dict(zip(examples, shared, strict=True))
     # The thresholds of a test nearly always have the same alpha. A p-value does not depend on the alpha of others.
     joint_results = {
         alpha: joint_drop_test(columns, alpha=alpha, clusters=clusters, seed=inputs[0].seed)
         for alpha in set(levels)
     }
+    shared = _shared_gold_clusters(examples.values()) if clusters is None else clusters
+    cluster_of = dict(zip(examples, shared, strict=True))
     results = []
     for i, (test_input, alpha) in enumerate(zip(inputs, levels, strict=True)):
         result = joint_results[alpha].scores[i]
