@@ -106,7 +106,7 @@ def document_from(item: object, id_path: str = "") -> Document:
 def _read_item(item: object) -> Document:
     # Most items are dicts, which have neither a node nor a method.
     if type(item) is dict:
-        return _read_fields(item)
+        return _read_fields(item, item.get)
     if isinstance(item, Document):
         types = type(item.text), type(item.id), type(item.score), type(item.metadata)
         has_plain_span = item.span is None or _checked_span(item.span) is item.span
@@ -118,11 +118,10 @@ def _read_item(item: object) -> Document:
     item_and_score = _item_and_score(item)
     if item_and_score is not None:
         return replace(_read_item(item_and_score[0]), score=item_and_score[1])
-    return _read_fields(item)
+    return _read_fields(item, partial(_get_value, item))
 
 
-def _read_fields(item: object) -> Document:
-    get = _getter(item)
+def _read_fields(item: object, get: Callable[[str], Any]) -> Document:
     metadata = _first(get, METADATA_NAMES)
     metadata = dict(metadata) if metadata is not None and isinstance(metadata, Mapping) else {}
     text, content = _first(get, TEXT_NAMES), getattr(item, CONTENT_METHOD, None)
@@ -188,7 +187,7 @@ def _from_part(item: object) -> Document | None:
         if fields is None:
             return None
         document = Document("")
-    get = _getter(item)
+    get = partial(_get_value, item)
     own_id, score = _identifier_of(_first(get, ID_NAMES)), as_number(_first(get, SCORE_NAMES))
     if own_id is None and document.id is None and not document.text:
         return None
@@ -337,12 +336,7 @@ def _item_and_score(item: object) -> tuple[object, float | None] | None:
         return None if score is None else (item[0], score)
     node = getattr(item, "node", None)
     is_node = callable(getattr(node, CONTENT_METHOD, None))
-    return (node, as_number(_first(_getter(item), SCORE_NAMES))) if is_node else None
-
-
-def _getter(item: object) -> Callable[[str], Any]:
-    # Most items are dicts, as in `_get_value`.
-    return item.get if isinstance(item, dict) else partial(_get_value, item)
+    return (node, as_number(_first(partial(_get_value, item), SCORE_NAMES))) if is_node else None
 
 
 def _first(get: Callable[[str], Any], names: tuple[str, ...]) -> Any:

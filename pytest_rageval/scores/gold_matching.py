@@ -93,7 +93,7 @@ class GoldMatch:
     def positions(self) -> list[tuple[int, ...]]:
         """For each document, the positions in `gold` of the found passages that it is or is a part of."""
         return [
-            tuple(position for position, hit in enumerate(self._hits) if rank in hit.documents)
+            tuple([position for position, hit in enumerate(self._hits) if rank in hit.documents])
             for rank in range(len(self._ranking))
         ]
 

@@ -85,7 +85,7 @@ async def evaluate_ranking(
         for outcome in matches.outcomes
     ]
     # If the retriever failed, the matches are not reused: the retriever may work in a later test.
-    failed = any(outcome.failed for outcome in outcomes)
+    failed = [outcome for outcome in outcomes if outcome.failed]
     pipeline.last_gold_matches = None if failed else matches._replace(outcomes=outcomes)
     return outcomes
 

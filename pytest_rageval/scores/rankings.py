@@ -4,7 +4,7 @@ import marshal
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -238,12 +238,13 @@ class Rankings:
         """Count the rankings of examples as expected, before they are requested."""
         hashes, expected = set(), []
         for example in examples:
-            # If the retriever does not accept an example, `get` will raise this error.
-            with suppress(InputError):
+            try:
                 key = self._retriever.key(example)
-                if not self._rankings[k].has_started(key):
-                    hashes.add(hash((key, k)))
-                    expected.append(example)
+            except InputError:
+                continue  # the retriever does not accept the example: `get` will raise this error
+            if not self._rankings[k].has_started(key):
+                hashes.add(hash((key, k)))
+                expected.append(example)
         self._expected |= hashes
         self._retriever.expect(expected, k)
         try:
