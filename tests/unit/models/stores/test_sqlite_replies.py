@@ -188,17 +188,6 @@ def test_a_byte_that_turned_on_the_disk_is_noticed(databases: Open, tmp_path: Pa
     assert store.damaged == {"k"}
 
 
-@pytest.mark.parametrize("text", ["'x'", "CAST(x'ff' AS TEXT)"], ids=["changed", "not UTF-8"])
-def test_damaged_entries_do_not_keep_the_others_from_being_read(store, tmp_path, text):
-    _put(store, Entry("good", REPLY), Entry("bad", REPLY), Entry("worse", REPLY))
-    _planted(tmp_path / "cache", f"UPDATE replies SET text = {text} WHERE key = 'bad'")  # noqa: S608 - as above
-    _planted(tmp_path / "cache", f"UPDATE replies SET model = {text} WHERE key = 'worse'")  # noqa: S608 - as above
-    for _ in range(2):
-        assert store.get_many(["good", "bad", "worse"]) == {"good": REPLY}
-        assert [entry.key for entry in stored_entries(store._database)] == ["good"]
-    assert store.damaged == {"bad", "worse"}
-
-
 @pytest.mark.parametrize(
     "outline",
     ["", "{", "[]", "7", b"\x80\x04N.", '{"model": ["m"]}', '{"parts": "all"}', "[" * 100_000],
@@ -209,14 +198,6 @@ def test_an_unreadable_outline_is_none(store: ReplyTable, tmp_path: Path, outlin
     _planted(tmp_path / "cache", "UPDATE replies SET outline = ?", outline)
     assert store.get_many(["k"]) == {"k": REPLY}
     assert [entry.summary for entry in stored_entries(store._database)] == [{}]
-
-
-def test_nothing_is_ever_evicted(store: ReplyTable) -> None:
-    """No reply is evicted, since it was paid for: the first one is found after 10,000 others."""
-    _put(store, Entry("first", REPLY, written=1.0))
-    _put(store, *(Entry(str(number), REPLY) for number in range(10_000)))
-    assert store.get_many(["first"]) == {"first": REPLY}
-    assert len(stored_entries(store._database)) == 10_001
 
 
 @pytest.mark.parametrize("entry", [Entry("k", Reply("\ud83d")), Entry("k", Reply("x", tokens_in=2**63))])
