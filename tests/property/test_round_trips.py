@@ -16,7 +16,6 @@ from pytest_rageval.lib.foreign_values import as_identifier
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.models.messages import Reply, replace_surrogates
 from pytest_rageval.models.stores.interface import Entry
-from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
 
 UNICODE = st.text()
 WITH_SURROGATES = st.text(st.characters())
@@ -58,7 +57,6 @@ EXAMPLES = st.builds(
     metadata=OBJECTS,
     extra=st.dictionaries(UNICODE.filter(lambda key: key not in KNOWN), JSON, max_size=2),
 )
-REPLIES = st.builds(Reply, UNICODE, UNICODE, UNICODE, st.integers(0, 10**9), st.integers(0, 10**9))
 
 
 def _record(example: Example) -> dict[str, Any]:
@@ -100,23 +98,6 @@ def test_a_line_that_is_no_example_is_an_error_with_its_place(line: str) -> None
         path.write_bytes(line.encode())
         with pytest.raises(InputError, match=r"^(s\.jsonl|The eval set .*s\.jsonl)"):
             load(path, format="native")
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory):
-    """A database that all examples of a test share."""
-    opened = Database(tmp_path_factory.mktemp("cache"))
-    yield opened
-    opened.close()
-
-
-@given(key=st.text("0123456789abcdef", min_size=1), reply=REPLIES)
-def test_the_store_gives_back_every_reply(database: Database, key: str, reply: Reply) -> None:
-    """The store returns any reply unchanged, with control characters, any script or no text."""
-    store = ReplyTable(database)
-    with database.transaction():
-        store.put_many([Entry(key, reply)])
-    assert store.get_many([key]) == {key: reply}
 
 
 @given(text=WITH_SURROGATES)
