@@ -42,12 +42,12 @@ from pytest_rageval.models import messages as reply
 from pytest_rageval.models import prompt_rendering as continuing
 from pytest_rageval.models.messages import without_reasoning
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, fence_token
-from pytest_rageval.models.prompts import fence
+from pytest_rageval.models.prompts import CRITERIA, fence
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.reports import html as page
 from pytest_rageval.reports import layout
 from pytest_rageval.reports import markdown as markdown_report
-from pytest_rageval.reports.html import question_rows
+from pytest_rageval.reports.html import answer_words
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.scores import gold_matching, near_duplicates
 
@@ -198,6 +198,12 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "replies.parse_rating, an explanation": _quietly(
         lambda text: judge_replies.parse_rating(json.dumps({"explanation": text, "grade": 3}))
     ),
+    "replies.parse_ratings": _quietly(judge_replies.parse_ratings),
+    "replies.parse_ratings, an explanation": _quietly(
+        lambda text: judge_replies.parse_ratings(
+            json.dumps({"explanation": text} | dict.fromkeys(CRITERIA, 3))
+        )
+    ),
     "templates.fence_token": lambda text: fence_token([text, text]),
     "templates.fence": lambda text: fence("answer", text, MARK),
     "prompts": lambda text: (
@@ -269,7 +275,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "show.to_one_line": show.to_one_line,
     "layout.wrap_text": lambda text: layout.wrap_text(text, 6),
     "page.UNPRINTABLE": lambda text: page.UNPRINTABLE.sub("", text),
-    "question_rows.mark_answer_words": lambda text: question_rows.mark_answer_words(
+    "answer_words.mark_answer_words": lambda text: answer_words.mark_answer_words(
         text, f"{ANSWER} {text[:400]}", text[:40]
     ),
     "markdown_report": lambda text: (markdown_report._code(text), markdown_report._score_cell(text)),
