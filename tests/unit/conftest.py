@@ -1,5 +1,7 @@
-"""Fixtures of the unit tests: private event loops with a timeout."""
+"""What unit tests share: private event loops with a timeout, and tests that are coroutines."""
 
+import asyncio
+import inspect
 import time
 from collections.abc import Callable, Iterator
 
@@ -33,3 +35,18 @@ def loops() -> Iterator[Callable[..., BackgroundEventLoop]]:
 @pytest.fixture
 def loop(loops: Callable[..., BackgroundEventLoop]) -> BackgroundEventLoop:
     return loops()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine: in the simulated time of its `clock`, or with a timeout."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    coroutine = test(**{name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters})
+    clock = pyfuncitem.funcargs.get("clock")
+    if clock is not None:
+        clock.run(coroutine)
+    else:
+        asyncio.run(asyncio.wait_for(coroutine, TIMEOUT_S))
+    return True
