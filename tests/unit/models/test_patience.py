@@ -22,7 +22,7 @@ ASKED = Request("u", "m", ({"role": "user", "content": "Why?"},))
 Answers = Callable[[], Coroutine[Any, Any, Reply]]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     for module in (rate_limits, sender):
@@ -60,10 +60,10 @@ def _failing(why: Any = "throttled", *, delay_s: float = 0.1, wait_s: float | No
 @pytest.mark.slow
 @pytest.mark.parametrize("wait_s", [None, 0.0, 1.0, 120.0])
 @pytest.mark.parametrize("n", [1, 48, 1000])
-def test_a_server_that_refuses_for_ever_is_waited_for_once(clock, n, wait_s):
+async def test_a_server_that_refuses_for_ever_is_waited_for_once(clock, n, wait_s):
     server_sender = _sender(_failing(wait_s=wait_s))
     began = clock.now
-    outcomes = clock.run(_outcomes(server_sender, n))
+    outcomes = await _outcomes(server_sender, n)
     assert clock.now - began == pytest.approx(PATIENCE_S, abs=1.0)
     (outcome_text,) = {(type(outcome), str(outcome)) for outcome in outcomes}
     assert outcome_text[0] is ServerError
@@ -75,16 +75,16 @@ def test_a_server_that_refuses_for_ever_is_waited_for_once(clock, n, wait_s):
     assert server_sender.limiter.in_flight == 0
 
 
-def test_a_later_test_does_not_wait_for_a_server_that_was_given_up(clock: Clock) -> None:
+async def test_a_later_test_does_not_wait_for_a_server_that_was_given_up(clock: Clock) -> None:
     server_sender = _sender(_failing())
-    clock.run(_outcomes(server_sender, 4))
+    await _outcomes(server_sender, 4)
     attempts, began = server_sender.client.attempts, clock.now
-    (outcome,) = clock.run(_outcomes(server_sender, 1))
+    (outcome,) = await _outcomes(server_sender, 1)
     assert isinstance(outcome, ServerError)
     assert (server_sender.client.attempts, round(clock.now - began)) == (attempts, 0)
 
 
-def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
+async def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
     """A success restarts the patience: a server that answers one request every 200 s is not given up."""
     times: list[float] = []
 
@@ -96,23 +96,11 @@ def test_one_success_sets_the_stopwatch_back(clock: Clock) -> None:
         return REPLY
 
     server_sender = _sender(seldom)
-    assert clock.run(_one_after_the_other(server_sender, 4)) == [REPLY] * 4
+    assert [await server_sender.send(ASKED) for _ in range(4)] == [REPLY] * 4
     assert times[-1] - 1000 > 2 * PATIENCE_S
 
 
-async def _one_after_the_other(sender: Sender, n: int) -> list[Reply]:
-    return [await sender.send(ASKED) for _ in range(n)]
-
-
-def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clock: Clock) -> None:
-
-    async def main() -> list[Any]:
-        poison = asyncio.create_task(server_sender.send(Request("u", "poison", ASKED.messages)))
-        while not poison.done():
-            assert await server_sender.send(ASKED) == REPLY
-            await asyncio.sleep(5)
-        return await asyncio.gather(poison, return_exceptions=True)
-
+async def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed() -> None:
     class _Picky(_Client):
         async def complete(self, request: Request, *_: object) -> tuple[Reply, float | None]:
             await asyncio.sleep(0.1)
@@ -121,31 +109,28 @@ def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succeed(clo
             return REPLY, None
 
     server_sender = Sender(_Picky(_failing()), Limiter(4), 60.0, 4, PATIENCE_S)
-    (outcome,) = clock.run(main())
-    assert isinstance(outcome, Unscored)
-    assert str(outcome).startswith("the server answered 429: too large, ")
+    poison = asyncio.create_task(server_sender.send(Request("u", "poison", ASKED.messages)))
+    while not poison.done():
+        assert await server_sender.send(ASKED) == REPLY
+        await asyncio.sleep(5)
+    with pytest.raises(Unscored, match=r"^the server answered 429: too large, "):
+        await poison
 
 
 @pytest.mark.parametrize("why", ["throttled", "slow", "unreached", "failed"])
-def test_patience_ends_whatever_kind_of_failure(clock: Clock, why: Any) -> None:
+async def test_patience_ends_whatever_kind_of_failure(clock: Clock, why: Any) -> None:
     server_sender = _sender(_failing(why, delay_s=60.0), retries=1000)
     server_sender._reached = True
     began = clock.now
-    outcomes = clock.run(_outcomes(server_sender, 1000))
+    outcomes = await _outcomes(server_sender, 1000)
     assert {type(outcome) for outcome in outcomes} == {ServerError}
     # Requests in flight at the end of the patience end after one more timeout.
     assert PATIENCE_S <= clock.now - began <= PATIENCE_S + 61
 
 
-def test_a_reply_in_flight_is_not_discarded(clock: Clock) -> None:
+async def test_a_reply_in_flight_is_not_discarded(clock: Clock) -> None:
     """A reply that arrives after the server was given up is returned, and later requests are sent again."""
     answers = iter([PATIENCE_S + 50, 0.1, 0.1])
-
-    async def main() -> tuple[Any, Any, Any]:
-        slow = asyncio.create_task(server_sender.send(ASKED))
-        await asyncio.sleep(0)
-        refused = (await _outcomes(server_sender, 1))[0]
-        return await slow, refused, await server_sender.send(ASKED)
 
     async def answer() -> Reply:
         delay_s = next(answers, 0.1)
@@ -155,20 +140,15 @@ def test_a_reply_in_flight_is_not_discarded(clock: Clock) -> None:
         return REPLY
 
     server_sender = _sender(answer)
-    slow, refused, later = clock.run(main())
-    assert (slow, later) == (REPLY, REPLY)
-    assert isinstance(refused, ServerError)
+    slow = asyncio.create_task(server_sender.send(ASKED))
+    await asyncio.sleep(0)
+    with pytest.raises(ServerError):
+        await server_sender.send(ASKED)
+    assert await slow == await server_sender.send(ASKED) == REPLY
 
 
-def test_time_in_which_nothing_is_asked_does_not_count(clock: Clock) -> None:
+async def test_time_in_which_nothing_is_asked_does_not_count() -> None:
     """The time in which no request is waiting does not count, such as an hour between two tests."""
-
-    async def main() -> list[Any]:
-        failed = (await _outcomes(server_sender, 1))[0]
-        await asyncio.sleep(3600)
-        script.append(REPLY)
-        return [failed, await server_sender.send(ASKED)]
-
     script: list[Reply] = []
 
     async def answer() -> Reply:
@@ -180,56 +160,40 @@ def test_time_in_which_nothing_is_asked_does_not_count(clock: Clock) -> None:
         return script[-1]
 
     server_sender = _sender(answer, retries=1)
-    failed, reply = clock.run(main())
-    assert isinstance(failed, Unscored)
-    assert reply == REPLY
+    with pytest.raises(Unscored):
+        await server_sender.send(ASKED)
+    await asyncio.sleep(3600)
+    script.append(REPLY)
+    assert await server_sender.send(ASKED) == REPLY
 
 
-def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
-    async def main() -> list[Any]:
-        return [(await _outcomes(server_sender, 1))[0] for _ in range(100)]
-
+async def test_requests_one_at_a_time_share_the_patience(clock: Clock) -> None:
     server_sender = _sender(_failing("slow", delay_s=60.0), retries=1)
     began = clock.now
-    outcomes = clock.run(main())
+    outcomes = [(await _outcomes(server_sender, 1))[0] for _ in range(100)]
     assert {type(outcome) for outcome in outcomes[3:]} == {ServerError}
     assert clock.now - began <= PATIENCE_S + 61
 
 
-def test_a_waiting_request_has_a_reason(clock: Clock) -> None:
-    async def main() -> None:
-        assert server_sender.stall is None
-        tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(12)]
-        await asyncio.sleep(30)
-        stall = server_sender.stall
-        assert stall is not None
-        assert str(stall) == (
-            "waiting for http://it/v1 (12 requests, 30 of at most 300 s): the server answered 429: busy"
-        )
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert server_sender.stall is None
-
+async def test_a_waiting_request_has_a_reason() -> None:
     server_sender = _sender(_failing(wait_s=1.0))
-    clock.run(main())
+    assert server_sender.stall is None
+    tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(12)]
+    await asyncio.sleep(30)
+    assert str(server_sender.stall) == (
+        "waiting for http://it/v1 (12 requests, 30 of at most 300 s): the server answered 429: busy"
+    )
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert server_sender.stall is None
     assert (
         str(Stall("u", "no reply", 1, 2.4, 7.5)) == "waiting for u (1 request, 2 of at most 7.5 s): no reply"
     )
 
 
-def test_a_server_without_an_answer_is_reported(clock: Clock) -> None:
+async def test_a_server_without_an_answer_is_reported() -> None:
     """`stall` reports a silent server before the first request times out, until the last reply arrives."""
-
-    async def main() -> None:
-        tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(3)]
-        await asyncio.sleep(25)
-        assert str(server_sender.stall) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
-        await asyncio.sleep(10)
-        assert str(server_sender.stall) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
-        assert await asyncio.gather(*tasks) == [REPLY] * 3
-        assert server_sender.stall is None
-
     delays = iter([30.0, 50.0, 50.0])
 
     async def slow() -> Reply:
@@ -237,25 +201,28 @@ def test_a_server_without_an_answer_is_reported(clock: Clock) -> None:
         return REPLY
 
     server_sender = _sender(slow)
-    clock.run(main())
+    tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(3)]
+    await asyncio.sleep(25)
+    assert str(server_sender.stall) == "waiting for http://it/v1 (3 requests, 25 s): no answer yet"
+    await asyncio.sleep(10)
+    assert str(server_sender.stall) == "waiting for http://it/v1 (2 requests, 5 s): no answer yet"
+    assert await asyncio.gather(*tasks) == [REPLY] * 3
+    assert server_sender.stall is None
 
 
-def test_an_exhausted_rate_limit_is_reported(clock: Clock) -> None:
+async def test_an_exhausted_rate_limit_is_reported() -> None:
     class _Exhausted(_Client):
         async def complete(self, *_: object) -> tuple[Reply, float | None]:
             await asyncio.sleep(0.1)
             return REPLY, 100.0
 
-    async def main() -> None:
-        tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(2)]
-        await asyncio.sleep(30)
-        assert str(server_sender.stall) == (
-            "waiting for http://it/v1 (1 request, 30 s): its rate limit is used up"
-        )
-        assert await asyncio.gather(*tasks) == [REPLY] * 2
-
     server_sender = Sender(_Exhausted(_failing()), Limiter(1), 60.0, 4, PATIENCE_S)
-    clock.run(main())
+    tasks = [asyncio.create_task(server_sender.send(ASKED)) for _ in range(2)]
+    await asyncio.sleep(30)
+    assert str(server_sender.stall) == (
+        "waiting for http://it/v1 (1 request, 30 s): its rate limit is used up"
+    )
+    assert await asyncio.gather(*tasks) == [REPLY] * 2
 
 
 def _wait(url: str = "u", *, seconds: float, patience_s: float = PATIENCE_S) -> Stall:
