@@ -5,7 +5,7 @@ import contextlib
 import gzip
 import json
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -39,28 +39,30 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender_module, "MAX_DELAY_S", 0.5)
 
 
-async def _closing(sender: Sender, sent: Coroutine[Any, Any, Any]) -> Any:
-    try:
-        return await asyncio.wait_for(sent, 60)
-    finally:
-        await sender.client.close()
-
-
-def _sender(url: str, *, timeout_s: float = 30.0, retries: int = 2, **limits: Any) -> Sender:
-    server = RemoteServer(url, KEY)
+def _sender(url: str, *, key: str = KEY, timeout_s: float = 30.0, retries: int = 2, **limits: Any) -> Sender:
+    server = RemoteServer(url, key)
     return Sender(
         Client(server, timeout_s=timeout_s), Limiter(limits.pop("most", 4), **limits), timeout_s, retries
     )
 
 
+@contextlib.asynccontextmanager
+async def _serving(*script: Any, **options: Any) -> AsyncIterator[tuple[ScriptedServer, Sender]]:
+    with ScriptedServer(*script) as server:
+        sender = _sender(server.url, **options)
+        try:
+            yield server, sender
+        finally:
+            await sender.client.close()
+
+
 def _send(server: ScriptedServer, *requests: Request, **options: Any) -> Any:
     async def main() -> Any:
         sender = _sender(server.url, **options)
-
-        async def all_of_them() -> list[Any]:
-            return await asyncio.gather(*map(sender.send, requests or [ASKED]))
-
-        outcomes = await _closing(sender, all_of_them())
+        try:
+            outcomes = await asyncio.wait_for(asyncio.gather(*map(sender.send, requests or [ASKED])), 60)
+        finally:
+            await sender.client.close()
         assert sender.limiter.in_flight == 0
         return outcomes if len(requests) > 1 else outcomes[0]
 
@@ -138,8 +140,6 @@ def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
 
 
 def test_tool_calls_are_stored_as_json() -> None:
-    import json
-
     with ScriptedServer(Answer(body=completion(None, message={"tool_calls": CALLS}))) as server:
         assert json.loads(_send(server).tool_calls) == CALLS
 
@@ -151,15 +151,10 @@ def test_no_half_of_a_key_is_shown(status: int) -> None:
         assert KEY[:5] not in reason
 
 
-def test_a_key_that_hides_nothing_changes_no_reply() -> None:
+async def test_a_key_that_hides_nothing_changes_no_reply() -> None:
     """A dummy key such as "test", for servers without keys, is not redacted in replies."""
-
-    async def main(url: str) -> Reply:
-        sender = Sender(Client(RemoteServer(url, "test"), timeout_s=5), Limiter(1), 5, 0)
-        return await _closing(sender, sender.send(ASKED))
-
-    with ScriptedServer("the test was the latest") as server:
-        assert asyncio.run(main(server.url)).text == "the test was the latest"
+    async with _serving("the test was the latest", key="test") as (_, sender):
+        assert (await sender.send(ASKED)).text == "the test was the latest"
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
@@ -238,29 +233,20 @@ def test_the_others_continue_when_one_is_refused() -> None:
     assert contents == ["0", "1", "2", "3", "4", "5", "0"]
 
 
-def test_a_busy_server_is_asked_less_at_once() -> None:
+async def test_a_busy_server_is_asked_less_at_once() -> None:
     limits: list[float] = []
 
-    async def main() -> list[Reply]:
-        sender = _sender(server.url, most=8)
+    def answer(_: object) -> Answer | str:
+        limits.append(sender.limiter.limit)
+        return (
+            Answer(429, error("busy"), delay_s=0.02)
+            if server.in_flight > 4
+            else Answer(body=completion(), delay_s=0.02)
+        )
 
-        def answer(_: object) -> Answer | str:
-            limits.append(sender.limiter.limit)
-            return (
-                Answer(429, error("busy"), delay_s=0.02)
-                if server.in_flight > 4
-                else Answer(body=completion(), delay_s=0.02)
-            )
-
-        async def all_of_them() -> list[Reply]:
-            return await asyncio.gather(*(sender.send(ASKED) for _ in range(24)))
-
-        server.script = [answer]
-        return await _closing(sender, all_of_them())
-
-    with ScriptedServer() as server:
+    async with _serving(answer, most=8) as (server, sender):
         server.together = 5
-        replies = asyncio.run(main())
+        replies = await asyncio.gather(*(sender.send(ASKED) for _ in range(24)))
     assert replies == [REPLY] * 24
     assert limits[0] == 8
     assert min(limits) < 6
@@ -337,20 +323,12 @@ def test_a_server_that_hangs_once_is_asked_again() -> None:
         assert _send(server, timeout_s=0.5, retries=20) == REPLY
 
 
-def test_a_refused_parameter_is_left_out_from_then_on() -> None:
+async def test_a_refused_parameter_is_left_out_from_then_on() -> None:
     def answer(body: dict[str, Any]) -> Answer | str:
         return REFUSED_TEMPERATURE if "temperature" in body else "fine"
 
-    async def main() -> list[Reply]:
-        sender = _sender(server.url)
-
-        async def one_after_the_other() -> list[Reply]:
-            return [await sender.send(ASKED) for _ in range(3)]
-
-        return await _closing(sender, one_after_the_other())
-
-    with ScriptedServer(answer) as server:
-        replies = asyncio.run(main())
+    async with _serving(answer) as (server, sender):
+        replies = [await sender.send(ASKED) for _ in range(3)]
     assert [(reply.text, reply.without) for reply in replies] == [("fine", "temperature")] * 3
     assert ["temperature" in body for body in server.requests] == [True, False, False, False]
 
@@ -398,21 +376,13 @@ def test_a_model_that_takes_no_bound_is_not_asked_without() -> None:
     ],
     ids=["message", "parameter"],
 )
-def test_what_utf_8_cannot_encode_harms_no_other_request(changes: dict[str, Any]) -> None:
-    async def main() -> Reply:
-        sender = _sender(server.url)
-
-        async def one_after_the_other() -> Reply:
-            try:
-                assert await sender.send(replace(ASKED, **changes)) == REPLY
-            except (InputError, Unscored):
-                assert not server.requests
-            return await sender.send(ASKED)
-
-        return await _closing(sender, one_after_the_other())
-
-    with ScriptedServer() as server:
-        assert asyncio.run(main()) == REPLY
+async def test_what_utf_8_cannot_encode_harms_no_other_request(changes: dict[str, Any]) -> None:
+    async with _serving() as (server, sender):
+        try:
+            assert await sender.send(replace(ASKED, **changes)) == REPLY
+        except (InputError, Unscored):
+            assert not server.requests
+        assert await sender.send(ASKED) == REPLY
 
 
 def test_a_refusal_of_the_request_itself_is_final() -> None:
@@ -484,44 +454,31 @@ def test_a_server_that_is_not_there() -> None:
         _send(server, retries=2)
 
 
-def test_a_server_that_stops_fails_only_its_own_requests() -> None:
-
-    async def main() -> None:
-        with ScriptedServer("fine") as server:
-            sender = _sender(server.url, retries=1)
-            assert await sender.send(ASKED) == REPLY
-        with pytest.raises(Unscored, match="no connection"):
-            await _closing(sender, sender.send(ASKED))
-
-    asyncio.run(main())
+async def test_a_server_that_stops_fails_only_its_own_requests() -> None:
+    with ScriptedServer("fine") as server:
+        sender = _sender(server.url, retries=1)
+        assert await sender.send(ASKED) == REPLY
+    with pytest.raises(Unscored, match="no connection"):
+        await sender.send(ASKED)
+    await sender.client.close()
 
 
-def test_a_cancelled_request_releases_its_slot() -> None:
-
-    async def main() -> None:
-        sender = _sender(server.url, most=1)
+async def test_a_cancelled_request_releases_its_slot() -> None:
+    async with _serving(NEVER, "fine", most=1) as (server, sender):
         task = asyncio.create_task(sender.send(ASKED))
         await until(lambda: server.requests)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert sender.limiter.in_flight == 0
-        assert await _closing(sender, sender.send(ASKED)) == REPLY
-
-    with ScriptedServer(NEVER, "fine") as server:
-        asyncio.run(main())
+        assert await sender.send(ASKED) == REPLY
 
 
-def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender_module, "SLOW_SHARE", 0.0)
     huge = completion(usage={"prompt_tokens": 100_000, "completion_tokens": 500_000})
-
-    async def main() -> float:
-        sender = _sender(server.url, tpm=60_000)
-        await _closing(sender, sender.send(ASKED))
-        return sender.limiter._next_tokens - time.monotonic()
-
-    with ScriptedServer(Answer(body=huge)) as server:
-        assert asyncio.run(main()) > 400
+    async with _serving(Answer(body=huge), tpm=60_000) as (_, sender):
+        await sender.send(ASKED)
+    assert sender.limiter._next_tokens - time.monotonic() > 400
 
 
 @pytest.mark.parametrize(
@@ -534,18 +491,13 @@ def test_tokens_are_corrected_after_a_slow_reply_too(monkeypatch: pytest.MonkeyP
         ({"prompt_tokens": 5, "completion_tokens": 7}, 5 + 7),
     ],
 )
-def test_tokens_that_are_not_reported_stay_as_expected(monkeypatch, usage, tokens):
+async def test_tokens_that_are_not_reported_stay_as_expected(monkeypatch, usage, tokens):
     """Tokens that the server does not report are estimated, so that a limit of tokens per minute holds."""
     monkeypatch.setattr(sender_module, "prompt_tokens", lambda *_: 20_000)
-
-    async def main() -> float:
-        sender = _sender(server.url, tpm=600)
-        await _closing(sender, sender.send(ASKED))
-        return sender.limiter._next_tokens - time.monotonic()
-
-    with ScriptedServer(Answer(body=completion(usage=usage))) as server:
-        # At 600 tokens per minute, ten tokens take a second.
-        assert asyncio.run(main()) == pytest.approx(tokens / 10, abs=60)
+    async with _serving(Answer(body=completion(usage=usage)), tpm=600) as (_, sender):
+        await sender.send(ASKED)
+    # At 600 tokens per minute, ten tokens take a second.
+    assert sender.limiter._next_tokens - time.monotonic() == pytest.approx(tokens / 10, abs=60)
 
 
 class _Bought:
@@ -584,71 +536,54 @@ class _Bought:
     ],
     ids=["500", "503", "429", "400", "401", "404", "garbled", "slow", "dropped"],
 )
-def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> None:  # noqa: FBT001 - a column
+async def test_what_may_have_been_answered_is_billed(answer: Answer, billed: bool) -> None:  # noqa: FBT001 - a column
     """An attempt counts as billed if the server may have answered it, but not after a refusal or error status."""
     bought = _Bought()
-
-    async def main() -> None:
-        sender = _sender(server.url, retries=0, timeout_s=0.5)
-        sender.patience_s = 0.0
-        sent = _closing(sender, sender.send(ASKED, reserve=bought.purchase))
-        await asyncio.gather(sent, return_exceptions=True)
 
     def hanging_up(_: dict[str, Any]) -> Answer:
         if "content-length" in answer.headers:
             raise ConnectionError
         return answer
 
-    with ScriptedServer(hanging_up) as server:
-        asyncio.run(main())
+    async with _serving(hanging_up, retries=0, timeout_s=0.5) as (_, sender):
+        sender.patience_s = 0.0
+        await asyncio.gather(sender.send(ASKED, reserve=bought.purchase), return_exceptions=True)
     assert {purchase.billed for purchase in bought.purchases} == {billed}
 
 
-def test_a_server_that_is_not_there_bills_nothing() -> None:
+async def test_a_server_that_is_not_there_bills_nothing() -> None:
     bought = _Bought()
-
-    async def main() -> None:
-        sender = _sender("http://127.0.0.1:9/v1", retries=0)
-        with pytest.raises(ServerError):
-            await _closing(sender, sender.send(ASKED, reserve=bought.purchase))
-
-    asyncio.run(main())
+    sender = _sender("http://127.0.0.1:9/v1", retries=0)
+    with pytest.raises(ServerError):
+        await sender.send(ASKED, reserve=bought.purchase)
+    await sender.client.close()
     assert [purchase.billed for purchase in bought.purchases] == [False]
 
 
-def test_a_cancelled_call_is_billed() -> None:
+async def test_a_cancelled_call_is_billed() -> None:
     """A request that is cancelled in flight is billed, since it may have been answered; a waiting request is not."""
     bought = _Bought()
-
-    async def main() -> None:
-        sender = _sender(server.url, most=1)
+    async with _serving(NEVER, most=1) as (server, sender):
         tasks = [asyncio.create_task(sender.send(ASKED, reserve=bought.purchase)) for _ in range(2)]
         await until(lambda: server.requests)
         for task in tasks:
             task.cancel()
-        await _closing(sender, asyncio.gather(*tasks, return_exceptions=True))
-
-    with ScriptedServer(NEVER) as server:
-        asyncio.run(main())
+        await asyncio.gather(*tasks, return_exceptions=True)
     assert [purchase.billed for purchase in bought.purchases] == [True]
 
 
-def test_a_reply_is_cached_before_it_is_counted() -> None:
+async def test_a_reply_is_cached_before_it_is_counted() -> None:
     """A reply is stored before it is counted and before its slot is released for another request."""
     bought = _Bought()
     slots: list[int] = []
 
-    async def main() -> Reply:
-        sender = _sender(server.url, most=1)
+    async def keep(reply: Reply) -> Reply:
+        slots.append(sender.limiter.in_flight)
+        return await bought.keep(reply)
 
-        async def keep(reply: Reply) -> Reply:
-            slots.append(sender.limiter.in_flight)
-            return await bought.keep(reply)
-
-        return await _closing(sender, sender.send(ASKED, reserve=bought.purchase, keep=keep))
-
-    with ScriptedServer("fine") as server:
-        assert asyncio.run(main()).text == "as it is kept"
+    async with _serving("fine", most=1) as (_, sender):
+        reply = await sender.send(ASKED, reserve=bought.purchase, keep=keep)
+    assert reply.text == "as it is kept"
     assert bought.events == ["kept fine", "counted"]
     assert slots == [1]
 
