@@ -92,21 +92,18 @@ def test_prompts_without_common_examples_stay_in_one_context() -> None:
     assert second == []
 
 
-def test_after_a_failure_a_context_is_evaluated_again() -> None:
+async def test_after_a_failure_a_context_is_evaluated_again() -> None:
     failing = ScriptedServer(Answer(500, {}), "fine")
     with failing:
 
         async def addresses() -> list[str]:
             return [failing.url]
 
-        async def main() -> None:
-            client = EmbeddedClient(EmbeddedServer(Weights()), addresses, contexts=1, timeout_s=60)
-            with pytest.raises(Exception, match="500"):
-                await client.complete(_request("How far?"), {})
-            await client.complete(_request("What now?"), {})
-            await client.close()
-
-        asyncio.run(main())
+        client = EmbeddedClient(EmbeddedServer(Weights()), addresses, contexts=1, timeout_s=60)
+        with pytest.raises(Exception, match="500"):
+            await client.complete(_request("How far?"), {})
+        await client.complete(_request("What now?"), {})
+        await client.close()
     failed_prompt, repeated_prompt, completed_prompt = map(_text, failing.requests)
     assert failed_prompt == repeated_prompt
     assert "What now?" in completed_prompt
