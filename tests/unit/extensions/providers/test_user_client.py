@@ -277,7 +277,7 @@ def test_a_client_that_takes_too_long_is_cancelled(ask: Any) -> None:
     assert (str(outcome), cancelled) == ("no reply in 0.02 s, 1 time", ["m"])
 
 
-def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
+async def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
     started, cancelled = asyncio.Event(), []
 
     async def client(model: str, **_: Any) -> None:
@@ -287,15 +287,12 @@ def test_closing_cancels_what_is_in_flight(tmp_path: Path) -> None:
         finally:
             cancelled.append(model)
 
-    async def main() -> None:
-        server, gateway = UserServer(ClientPart(client)), Gateway(GatewaySettings(tmp_path / "cache"))
-        asking = asyncio.create_task(gateway.get_reply(server, request(server)))
-        await asyncio.wait_for(started.wait(), 30)
-        await gateway.close()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-
-    asyncio.run(main())
+    server, gateway = UserServer(ClientPart(client)), Gateway(GatewaySettings(tmp_path / "cache"))
+    asking = asyncio.create_task(gateway.get_reply(server, request(server)))
+    await asyncio.wait_for(started.wait(), 30)
+    await gateway.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
     assert cancelled == ["m"]
 
 
