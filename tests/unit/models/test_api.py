@@ -142,14 +142,11 @@ def test_sync_in_async_code_is_an_error(server: ScriptedServer, model: LLM) -> N
     assert server.requests == []
 
 
-def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM) -> None:
-    async def main() -> Reply:
-        cancelled_task, waiting_task = (asyncio.create_task(model.acomplete("Why?")) for _ in range(2))
-        await asyncio.sleep(0.005)
-        cancelled_task.cancel()
-        return await asyncio.wait_for(waiting_task, 60)
-
-    assert asyncio.run(main()).text == "to Why?"
+async def test_a_cancelled_waiter_affects_no_other(server: ScriptedServer, model: LLM) -> None:
+    cancelled_task, waiting_task = (asyncio.create_task(model.acomplete("Why?")) for _ in range(2))
+    await asyncio.sleep(0.005)
+    cancelled_task.cancel()
+    assert (await asyncio.wait_for(waiting_task, 60)).text == "to Why?"
     assert len(server.requests) == 1
 
 
