@@ -463,7 +463,7 @@ def test_an_exception_is_not_cached(world: World, error: BaseException) -> None:
     assert _call(functions, fails, "a") == "now"
 
 
-def test_an_async_exception_is_not_cached(world: World) -> None:
+async def test_an_async_exception_is_not_cached(world: World) -> None:
     functions, calls = world.session(), []
 
     async def fails() -> str:
@@ -475,17 +475,13 @@ def test_an_async_exception_is_not_cached(world: World) -> None:
         return "now"
 
     cached = functions.cached(fails, version="1")
-
-    async def main() -> str:
-        with pytest.raises(LookupError, match="lost"):
-            await cached()
-        task = asyncio.create_task(cached())
-        await until(lambda: len(calls) == 2)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return await asyncio.wait_for(cached(), 60)
-
-    assert asyncio.run(main()) == "now"
+    with pytest.raises(LookupError, match="lost"):
+        await cached()
+    task = asyncio.create_task(cached())
+    await until(lambda: len(calls) == 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await asyncio.wait_for(cached(), 60) == "now"
 
 
 @pytest.mark.parametrize("version", [None, "1"])
@@ -501,7 +497,7 @@ def test_threads_that_ask_for_the_same_compute_it_once(world: World, version: st
     assert len(world.calls) == 1
 
 
-def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
+async def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
     """Tasks with equal arguments share one computation; different arguments are computed concurrently."""
 
     async def slow(text: str) -> str:
@@ -510,11 +506,7 @@ def test_tasks_that_ask_for_the_same_compute_it_once(world: World) -> None:
         return text
 
     cached = world.session().cached(slow, version="1")
-
-    async def main() -> list[str]:
-        return await asyncio.gather(*(cached(text) for text in "abab"))
-
-    assert asyncio.run(main()) == list("abab")
+    assert await asyncio.gather(*(cached(text) for text in "abab")) == list("abab")
     assert sorted(world.calls) == ["a", "b"]
 
 
@@ -629,46 +621,38 @@ def test_a_cached_result_names_its_function(world: World) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 5, 20])
-def test_a_call_cancelled_at_any_moment_blocks_no_other(world, turns, monkeypatch):
+async def test_a_call_cancelled_at_any_moment_blocks_no_other(world, turns, monkeypatch):
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.3)
     monkeypatch.setattr(interface, "RENEWAL_S", 0.05)
     one, other = (world.session().cached(world.slow_too, version="1") for _ in range(2))
-
-    async def main() -> None:
-        for number in range(10):
-            task = asyncio.create_task(one(str(number)))
-            for _ in range(turns):
-                await asyncio.sleep(0.0001)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        for number in range(10):
-            await asyncio.wait_for(one(str(number)), 60)
-            await asyncio.wait_for(other(str(number)), 60)
-
-    asyncio.run(main())
+    for number in range(10):
+        task = asyncio.create_task(one(str(number)))
+        for _ in range(turns):
+            await asyncio.sleep(0.0001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    for number in range(10):
+        await asyncio.wait_for(one(str(number)), 60)
+        await asyncio.wait_for(other(str(number)), 60)
 
 
 def _busy(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def test_a_call_cancelled_before_its_turn_passes_the_turn_on(world: World) -> None:
+async def test_a_call_cancelled_before_its_turn_passes_the_turn_on(world: World) -> None:
     """If a call is cancelled while its event loop is too busy to take the lock, the next call gets the lock."""
     cached = world.session().cached(world.slow_too, version="1")
-
-    async def main() -> Any:
-        task = asyncio.create_task(cached("a"))
-        await asyncio.sleep(0)
-        _busy(0.2)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return await asyncio.wait_for(cached("a"), 60)
-
-    assert asyncio.run(main())["args"] == ["a"]
+    task = asyncio.create_task(cached("a"))
+    await asyncio.sleep(0)
+    _busy(0.2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (await asyncio.wait_for(cached("a"), 60))["args"] == ["a"]
     assert len(world.calls) == 1
 
 
-def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
+async def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
     functions, computed = world.session(), []
 
     async def function() -> str:
@@ -679,16 +663,12 @@ def test_a_call_cancelled_before_its_result_is_kept(world: World) -> None:
         _busy(0.2)
 
     cached = functions.cached(function, version="1")
-
-    async def main() -> str:
-        task = asyncio.create_task(cached())
-        await until(lambda: computed)
-        await asyncio.sleep(0.05)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return await asyncio.wait_for(cached(), 60)
-
-    assert asyncio.run(main()) == "x"
+    task = asyncio.create_task(cached())
+    await until(lambda: computed)
+    await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert await asyncio.wait_for(cached(), 60) == "x"
 
 
 def test_an_interrupted_wait_blocks_no_other(world: World) -> None:
