@@ -100,7 +100,9 @@ def test_a_completion_is_sent_without_the_openai_package() -> None:
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
-def test_the_openai_client_sends_over_the_connection(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_openai_client_sends_over_the_connection(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(openai, "DefaultAsyncHttpxClient", type("Default", (library.AsyncClient,), {}))
     compressed = {"content-encoding": "gzip"}
     script = [
@@ -110,8 +112,7 @@ def test_the_openai_client_sends_over_the_connection(library: Any, monkeypatch: 
         Answer(body=gzip.compress(bytes(2**21)), headers=compressed),
     ]
     results: list[object] = []
-
-    async def main() -> None:
+    with ScriptedServer(*script) as server:
         connection = Connection(server.url, Credentials(Secret(KEY)), timeout_s=30, max_body_bytes=2**20)
         http = connection_module._openai_http_client(connection._http)
         for _ in range(len(script)):
@@ -121,9 +122,6 @@ def test_the_openai_client_sends_over_the_connection(library: Any, monkeypatch: 
             except TooLarge as too_large:
                 results.append(str(too_large))
         await connection.close()
-
-    with ScriptedServer(*script) as server:
-        asyncio.run(main())
     assert results == [
         (library.Response, 200, b'{"id": "a"'),
         (library.Response, 404, b'{"error": '),
