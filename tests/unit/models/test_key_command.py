@@ -146,19 +146,15 @@ def _assert_hidden(exception: BaseException) -> None:
     assert "planted" not in "".join(shown.format())
 
 
-def test_the_loop_runs_on_while_the_command_does(command) -> None:
+async def test_the_loop_runs_on_while_the_command_does(command) -> None:
     server = RemoteServer("http://127.0.0.1:9/v1", key_command=command("time.sleep(0.5)\nprint('k')"))
-
-    async def main() -> int:
-        asking, turns = asyncio.ensure_future(server.address()), 0
-        while not asking.done():
-            await asyncio.sleep(0.01)
-            turns += 1
-        await asking
-        return turns
-
     before = time.monotonic()
-    assert asyncio.run(main()) > 3
+    asking, turns = asyncio.ensure_future(server.address()), 0
+    while not asking.done():
+        await asyncio.sleep(0.01)
+        turns += 1
+    await asking
+    assert turns > 3
     assert time.monotonic() - before >= 0.5
 
 
