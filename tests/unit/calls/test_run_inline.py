@@ -111,11 +111,8 @@ def test_the_function_may_run_a_loop_of_its_own(loop: BackgroundEventLoop) -> No
     assert not loop.started
 
 
-def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: BackgroundEventLoop) -> None:
-    async def test() -> list[int]:
-        return _asked(loop, lambda n: n, 2)
-
-    assert asyncio.run(test()) == [0, 1]
+async def test_within_a_loop_of_the_test_the_own_loop_is_used(loop: BackgroundEventLoop) -> None:
+    assert _asked(loop, lambda n: n, 2) == [0, 1]
     assert loop.started
 
 
