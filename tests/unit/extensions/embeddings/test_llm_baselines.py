@@ -227,15 +227,13 @@ def test_any_sync_search_will_do(llm, ask, technique):
         _run(technique(lambda *_: [7], ask()), "10", 1)
 
 
-def test_many_questions_are_asked_at_once(llm: LLMServer, ask: Callable[..., LLM], search: Recorded) -> None:
+async def test_many_questions_are_asked_at_once(
+    llm: LLMServer, ask: Callable[..., LLM], search: Recorded
+) -> None:
     """The retrievers are async: at least 8 of 16 requests are in flight at once."""
     llm.model, llm.together = lambda _: "20", 8
     retriever = HyDERetriever(search, ask())
-
-    async def sixteen() -> None:
-        await asyncio.gather(*(retriever(f"{n}", 1) for n in range(16)))
-
-    asyncio.run(sixteen())
+    await asyncio.gather(*(retriever(f"{n}", 1) for n in range(16)))
     assert llm.most_in_flight >= 8
 
 
