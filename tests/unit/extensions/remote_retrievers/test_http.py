@@ -176,7 +176,7 @@ def test_a_failed_question_is_an_error_of_its_own(loop: BackgroundEventLoop, ser
     assert "\n" not in str(caught.value)
 
 
-def test_as_many_requests_as_allowed_are_in_flight(server: SearchServer) -> None:
+async def test_as_many_requests_as_allowed_are_in_flight(server: SearchServer) -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     def answer(*_: object) -> tuple[int, Mapping[str, str], str]:
@@ -191,11 +191,7 @@ def test_as_many_requests_as_allowed_are_in_flight(server: SearchServer) -> None
 
     server.answer = answer
     retriever = HTTPRetriever(server.url, concurrency=4)
-
-    async def all_questions() -> None:
-        await asyncio.gather(*(retriever(f"question {n}") for n in range(20)))
-
-    asyncio.run(all_questions())
+    await asyncio.gather(*(retriever(f"question {n}") for n in range(20)))
     assert most == 4
 
 
