@@ -99,7 +99,7 @@ def test_a_program_that_fails_fails_all_that_follow(command, tmp_path, query, ki
     assert not (tmp_path / "ends").exists()
 
 
-def test_several_questions_at_a_time_may_be_answered_in_any_order() -> None:
+async def test_several_questions_at_a_time_may_be_answered_in_any_order() -> None:
     source = """
 import json, sys
 while requests := [json.loads(sys.stdin.readline()) for _ in range(4)]:
@@ -108,23 +108,17 @@ while requests := [json.loads(sys.stdin.readline()) for _ in range(4)]:
 """
     command = [sys.executable, "-c", source]
     retriever = CommandRetriever(command, concurrency=4, body={"q": "{query}"}, documents="found.rows")
-
-    async def ask() -> list[object]:
-        return await asyncio.gather(*(retriever(f"question {n}") for n in range(8)))
-
-    assert asyncio.run(ask()) == [[f"question {n}"] for n in range(8)]
+    assert await asyncio.gather(*(retriever(f"question {n}") for n in range(8))) == [
+        [f"question {n}"] for n in range(8)
+    ]
 
 
-def test_a_cancelled_question_leaves_the_program_usable(command: list[str], tmp_path: Path) -> None:
+async def test_a_cancelled_question_leaves_the_program_usable(command: list[str], tmp_path: Path) -> None:
     retriever = CommandRetriever(command, cwd=tmp_path, concurrency=2)
-
-    async def ask() -> object:
-        first = asyncio.ensure_future(retriever("a", 1))
-        await asyncio.to_thread(_wait_for, tmp_path / "starts")
-        first.cancel()
-        return await retriever("b", 1)
-
-    assert asyncio.run(ask()) == [{"id": "b-0", "text": "t"}]
+    first = asyncio.ensure_future(retriever("a", 1))
+    await asyncio.to_thread(_wait_for, tmp_path / "starts")
+    first.cancel()
+    assert await retriever("b", 1) == [{"id": "b-0", "text": "t"}]
 
 
 def test_a_program_that_goes_on_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
