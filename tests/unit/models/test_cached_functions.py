@@ -167,7 +167,7 @@ def test_a_failed_call_is_not_cached_within_the_run_either(world: World) -> None
     assert asyncio.run(call()) == "now"
 
 
-def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: World) -> None:
+async def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: World) -> None:
     calls: list[int] = []
 
     async def slow() -> str:
@@ -176,17 +176,10 @@ def test_one_who_gives_up_does_not_end_it_for_another_within_the_run(world: Worl
         return "now"
 
     cached = world.session().cached(slow)
-
-    async def call() -> str:
-        return await cached()
-
-    async def both() -> str:
-        cancelled_task, waiting_task = asyncio.ensure_future(call()), asyncio.ensure_future(call())
-        await asyncio.sleep(0)
-        cancelled_task.cancel()
-        return await waiting_task
-
-    assert asyncio.run(both()) == "now"
+    cancelled_task, waiting_task = (asyncio.create_task(cached()) for _ in range(2))
+    await asyncio.sleep(0)
+    cancelled_task.cancel()
+    assert await waiting_task == "now"
     assert len(calls) == 1
 
 
@@ -372,18 +365,14 @@ def test_two_functions_do_not_share_results(world: World) -> None:
     assert [_call(functions, function, "abc") for function in (shout, count)] == ["ABC", 3]
 
 
-def test_an_object_with_an_async_call_is_an_async_function(world: World) -> None:
+async def test_an_object_with_an_async_call_is_an_async_function(world: World) -> None:
 
     class Caller:
         async def __call__(self, text: str) -> str:
             return text.upper()
 
     cached = world.session().cached(Caller(), version="1")
-
-    async def call() -> str:
-        return await cached("a")
-
-    assert asyncio.run(call()) == "A"
+    assert await cached("a") == "A"
 
 
 @pytest.mark.parametrize(
