@@ -1,9 +1,11 @@
 """The gateway: cached replies are returned, and each missing reply is requested once."""
 
 import asyncio
+import contextlib
+import re
 import sqlite3
 import tracemalloc
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -31,7 +33,7 @@ from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.stores.sqlite_file import FILE
 from pytest_rageval.models.summaries import request_summary
 from pytest_rageval.models.usage import Usage
-from tests.unit.models.scripted import Answer, ScriptedServer, completion, error, until
+from tests.unit.models.scripted import NEVER, Answer, ScriptedServer, completion, error, until
 
 POLICY = RequestPolicy(concurrency=8, timeout_s=30, retries=1)
 
@@ -64,61 +66,38 @@ def _at(server: ScriptedServer, **options: Any) -> Server:
     return RemoteServer(server.url, **options)
 
 
-def _run(gateway: Gateway, ask: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to the end, and close the gateway in the same event loop, as a session does."""
-
-    async def main() -> Any:
-        try:
-            return await asyncio.wait_for(ask, 60)
-        finally:
-            await gateway.close()
-
-    return asyncio.run(main())
-
-
-def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
-    async def main() -> list[Any]:
+async def _asked(gateway: Gateway, server: Server, *requests: Request) -> list[Any]:
+    """Return the outcomes of the requests, and close the gateway in the same event loop, as a session does."""
+    async with _closing(gateway):
         return await asyncio.gather(
             *(gateway.get_reply(server, request) for request in requests), return_exceptions=True
         )
 
-    return _run(gateway, main())
+
+@contextlib.asynccontextmanager
+async def _closing(*gateways: Gateway) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        for gateway in gateways:
+            await gateway.close()
 
 
 def _echo(body: dict[str, Any]) -> str:
     return f"to {body['messages'][-1]['content']}"
 
 
-class _TracedRun:
-    def __init__(self, gateway: Gateway) -> None:
-        self.gateway = gateway
-        self.statements: list[str] = []
-
-    def __call__(self, *requests: Request) -> list[Any]:
-        async def main() -> list[Any]:
-            connection = self.gateway.cache.store.database._connection
-            connection.set_trace_callback(lambda sql: self.statements.append(sql.split()[0]))
-            nowhere = RemoteServer("http://127.0.0.1:9/v1")
-            replies = await asyncio.gather(
-                *(self.gateway.get_reply(nowhere, request) for request in requests)
-            )
-            connection.set_trace_callback(None)
-            return replies
-
-        return _run(self.gateway, main())
-
-
-def test_a_reply_is_paid_once(gateway: Through) -> None:
+async def test_a_reply_is_paid_once(gateway: Through) -> None:
     with ScriptedServer(_echo) as server:
         first, second = gateway(), gateway()
-        assert [reply.text for reply in _asked(first, _at(server), _request("a"))] == ["to a"]
-    assert [reply.text for reply in _asked(second, _at(server), _request("a"))] == ["to a"]
+        assert [reply.text for reply in await _asked(first, _at(server), _request("a"))] == ["to a"]
+    assert [reply.text for reply in await _asked(second, _at(server), _request("a"))] == ["to a"]
     assert len(server.requests) == 1
     assert first.usage == Usage(requests=1, live=1, tokens_in=10, tokens_out=2, unpriced=1)
     assert second.usage == Usage(requests=1, cached=1)
 
 
-def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
+async def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
     """Reasoning in tags is counted in every run; reasoning in a field of its own is counted when the reply arrives."""
     remark = "m reasons before it answers: its reasoning is not read"
     inside = Answer(body=completion("<think>Why?</think>fine"))
@@ -126,75 +105,73 @@ def test_reasoning_is_counted_for_each_model(gateway: Through) -> None:
     requests = [_request(text) for text in "abc"]
     with ScriptedServer(inside, apart, "fine") as server:
         new_gateway, again = gateway(policy=replace(POLICY, concurrency=1)), gateway()
-        assert [reply.answer for reply in _asked(new_gateway, _at(server), *requests)] == ["fine"] * 3
+        assert [reply.answer for reply in await _asked(new_gateway, _at(server), *requests)] == ["fine"] * 3
     assert new_gateway.usage.remarks[remark] == 2
-    _asked(again, _at(server), *requests)
+    await _asked(again, _at(server), *requests)
     assert again.usage.remarks == {remark: 1}
 
 
-def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
+async def test_the_same_request_at_the_same_time_is_one(gateway: Through) -> None:
     new_gateway = gateway()
-
-    async def main() -> list[Reply]:
-        tasks = [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)]
-        await until(lambda: server.requests)
-        tasks += [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)]
-        await asyncio.sleep(0)
-        server.together = 1
-        return await asyncio.gather(*tasks)
-
     with ScriptedServer() as server:
         server.together = 2  # the server waits, so that the first request stays in flight
-        replies = _run(new_gateway, main())
+        async with _closing(new_gateway):
+            tasks = [
+                asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)
+            ]
+            await until(lambda: server.requests)
+            tasks += [
+                asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(10)
+            ]
+            await asyncio.sleep(0)
+            server.together = 1
+            replies = await asyncio.gather(*tasks)
     assert len(server.requests) == 1
     assert len(replies) == 20
     assert len(set(map(id, replies))) == 1
     assert new_gateway.usage.requests == new_gateway.usage.live == 1
 
 
-def test_a_thousand_requests_of_one_turn_are_one_look_up(gateway: Through) -> None:
+async def test_a_thousand_requests_of_one_turn_are_one_look_up(gateway: Through) -> None:
     requests = [_request(number) for number in range(1000)]
-
-    async def keep(new_gateway: Gateway) -> None:
-        await asyncio.gather(
-            *(new_gateway.cache.keep(Entry(r.key, Reply(str(n)))) for n, r in enumerate(requests))
-        )
-
-    filling, reading = gateway(), gateway()
-    _run(filling, keep(filling))
-    traced = _TracedRun(reading)
-    replies = traced(*requests)
+    await _filled(gateway(), *((request, Reply(str(number))) for number, request in enumerate(requests)))
+    reading = gateway()
+    statements: list[str] = []
+    connection = reading.cache.store.database._connection
+    connection.set_trace_callback(lambda sql: statements.append(sql.split()[0]))
+    async with _closing(reading):
+        nowhere = RemoteServer("http://127.0.0.1:9/v1")
+        replies = await asyncio.gather(*(reading.get_reply(nowhere, request) for request in requests))
+        connection.set_trace_callback(None)
     assert [reply.text for reply in replies] == [str(number) for number in range(1000)]
-    assert traced.statements == ["SELECT"]
+    assert statements == ["SELECT"]
     assert reading.usage == Usage(requests=1000, cached=1000)
 
 
-def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
-    async def keep() -> None:
+async def _filled(made: Gateway, *replies: tuple[Request, Reply]) -> None:
+    async with _closing(made):
         await asyncio.gather(*(made.cache.keep(Entry(request.key, reply)) for request, reply in replies))
 
-    _run(made, keep())
 
-
-def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
+async def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> None:
     samples = [(_request("a", sample=n), Reply(f"a{n}", "v", "length")) for n in range(3)]
-    _filled(gateway(), *samples)
+    await _filled(gateway(), *samples)
     at_once, separate = gateway(), gateway()
     statements: list[str] = []
     at_once.cache.store.database._connection.set_trace_callback(statements.append)
     assert at_once.get_replies_nowait(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
     assert len(statements) == 1
     at_once.cache.close()
-    assert _asked(separate, RemoteServer("http://u"), *(request for request, _ in samples)) == [
+    assert await _asked(separate, RemoteServer("http://u"), *(request for request, _ in samples)) == [
         r for _, r in samples
     ]
     assert at_once.usage == separate.usage == Usage(requests=3, cached=3, cut=3)
     assert at_once.served == separate.served == {("m", "u"): {"v"}}
 
 
-def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
+async def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
     """A cached reply counts once in a run, also if several samples or calls return it; the next run counts it again."""
-    _filled(gateway(), (_request("a"), Reply("x")))
+    await _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
     new_gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY), lambda: run)
     for _ in range(2):
@@ -222,41 +199,36 @@ def test_at_hand_what_was_counted_takes_little_memory(gateway, monkeypatch):
     assert new_gateway.usage == Usage(requests=20_001, cached=20_001)
 
 
-def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
-    _filled(gateway(), (_request("a"), Reply("x")))
+async def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
+    await _filled(gateway(), (_request("a"), Reply("x")))
     new_gateway = gateway()
     assert new_gateway.get_replies_nowait(_request("a"), (0, 1)) is None
     assert new_gateway.usage == Usage()
-
-    async def main() -> list[Reply]:
-        both = (new_gateway.get_reply_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
-        return await asyncio.gather(*both)
-
     with ScriptedServer(_echo) as server:
-        assert [reply.text for reply in _run(new_gateway, main())] == ["x", "to a"]
+        async with _closing(new_gateway):
+            both = (new_gateway.get_reply_for_score(_at(server), _request("a", sample=n)) for n in (0, 1))
+            replies = await asyncio.gather(*both)
+    assert [reply.text for reply in replies] == ["x", "to a"]
     assert (new_gateway.usage.requests, new_gateway.usage.cached, new_gateway.usage.live) == (2, 1, 1)
 
 
-def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
+async def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
     new_gateway = gateway()
-
-    async def main() -> None:
-        first = asyncio.create_task(new_gateway.get_reply_for_score(_at(server), _request("a")))
-        await until(lambda: server.requests)
-        await new_gateway.cache.keep(Entry(_request("a").key, Reply("of another process")))
-        assert new_gateway.get_replies_nowait(_request("a"), (0,)) is None
-        server.together = 1
-        await first
-
     with ScriptedServer() as server:
         server.together = 2
-        _run(new_gateway, main())
+        async with _closing(new_gateway):
+            first = asyncio.create_task(new_gateway.get_reply_for_score(_at(server), _request("a")))
+            await until(lambda: server.requests)
+            await new_gateway.cache.keep(Entry(_request("a").key, Reply("of another process")))
+            assert new_gateway.get_replies_nowait(_request("a"), (0,)) is None
+            server.together = 1
+            await first
     assert new_gateway.usage.requests == 1
 
 
-def test_replies_at_hand_are_recorded(gateway: Through) -> None:
+async def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
-    _filled(gateway(), *samples)
+    await _filled(gateway(), *samples)
     new_gateway = gateway(record=True)
     new_gateway.get_replies_nowait(_request("a"), (0, 1))
     new_gateway.cache.close()
@@ -264,45 +236,42 @@ def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]
 
 
-def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
+async def test_no_more_are_in_flight_than_allowed(gateway: Through) -> None:
     with ScriptedServer(Answer(body=completion(), delay_s=0.01)) as server:
         server.together = POLICY.concurrency
-        _asked(gateway(), _at(server), *map(_request, range(40)))
+        await _asked(gateway(), _at(server), *map(_request, range(40)))
         assert server.most_in_flight == POLICY.concurrency
     with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
-        _asked(gateway(), _at(server, in_flight=1), *map(_request, range(100, 110)))
+        await _asked(gateway(), _at(server, in_flight=1), *map(_request, range(100, 110)))
         assert server.most_in_flight == 1
 
 
-def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
+async def test_one_that_failed_does_not_harm_the_others(gateway: Through) -> None:
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
 
     first = gateway()
     with ScriptedServer(answer) as server:
-        good, bad = _asked(first, _at(server), _request("good"), _request("bad"))
+        good, bad = await _asked(first, _at(server), _request("good"), _request("bad"))
     assert good.text == "to good"
     assert type(bad).__mro__[1] is Unscored or type(bad) is Unscored
     assert first.usage == Usage(requests=2, live=1, failed=1, tokens_in=10, tokens_out=2, unpriced=1)
     with ScriptedServer(_echo) as server:
-        good, bad = _asked(gateway(), _at(server), _request("good"), _request("bad"))
+        good, bad = await _asked(gateway(), _at(server), _request("good"), _request("bad"))
     assert (good.text, bad.text) == ("to good", "to bad")
     assert [body["messages"][0]["content"] for body in server.requests] == ["bad"]
 
 
-def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
+async def test_a_failed_request_can_be_asked_again(gateway: Through) -> None:
     new_gateway = gateway()
-
-    async def main() -> Reply:
-        with pytest.raises(Unscored):
-            await new_gateway.get_reply(_at(server), _request("a"))
-        return await new_gateway.get_reply(_at(server), _request("a"))
-
     with ScriptedServer(Answer(400, error("flagged")), "fine") as server:
-        assert _run(new_gateway, main()).text == "fine"
+        async with _closing(new_gateway):
+            with pytest.raises(Unscored):
+                await new_gateway.get_reply(_at(server), _request("a"))
+            assert (await new_gateway.get_reply(_at(server), _request("a"))).text == "fine"
 
 
-def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
+async def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(401, error("no")) if body["model"] == "m" else "fine"
 
@@ -314,92 +283,72 @@ def test_a_model_that_cannot_answer_is_asked_no_more(gateway: Through) -> None:
         return await claim(key)
 
     new_gateway.cache.claim = noted
-
-    async def main() -> list[Any]:
-        at = _at(server)
-        outcomes = await asyncio.gather(
-            *(new_gateway.get_reply(at, _request(number)) for number in range(100)), return_exceptions=True
-        )
-        outcomes += await asyncio.gather(new_gateway.get_reply(at, _request("later")), return_exceptions=True)
-        return [*outcomes, await new_gateway.get_reply(at, _request("a", model="n"))]
-
     with ScriptedServer(answer) as server:
-        *errors, other = _run(new_gateway, main())
+        async with _closing(new_gateway):
+            errors = await asyncio.gather(
+                *(new_gateway.get_reply(_at(server), _request(number)) for number in range(100)),
+                return_exceptions=True,
+            )
+            with pytest.raises(ServerError):
+                await new_gateway.get_reply(_at(server), _request("later"))
+            assert (await new_gateway.get_reply(_at(server), _request("a", model="n"))).text == "fine"
     assert {type(outcome) for outcome in errors} == {ServerError}
-    assert other.text == "fine"
     assert len(server.requests) <= POLICY.concurrency + 1
     # A claim is a write to the cache: a request that cannot be sent claims nothing.
     assert len(claimed) <= 2 * POLICY.concurrency + 1
     assert new_gateway.usage.failed == 101
 
 
-def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
+async def test_cached_replies_are_found_with_a_broken_model(gateway: Through) -> None:
     new_gateway = gateway()
-
-    async def main() -> list[Any]:
-        await new_gateway.get_reply(_at(server), _request("kept"))
-        return await asyncio.gather(
-            *(new_gateway.get_reply(_at(server), _request(text)) for text in ("new", "kept")),
-            return_exceptions=True,
-        )
-
     with ScriptedServer("fine", Answer(404, error("no"))) as server:
-        missing_outcome, cached_reply = _run(new_gateway, main())
+        async with _closing(new_gateway):
+            await new_gateway.get_reply(_at(server), _request("kept"))
+            missing_outcome, cached_reply = await _asked(
+                new_gateway, _at(server), *map(_request, ("new", "kept"))
+            )
     assert isinstance(missing_outcome, ServerError)
     assert cached_reply.text == "fine"
 
 
-def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
+async def test_a_cancelled_waiter_does_not_lose_the_reply(gateway: Through) -> None:
     """If a waiting caller is cancelled, other callers get the reply, and it is cached even if no caller is left."""
     new_gateway = gateway()
-
-    async def main() -> Reply:
-        tasks = [asyncio.create_task(new_gateway.get_reply(_at(server), _request("a"))) for _ in range(2)]
-        tasks.append(asyncio.create_task(new_gateway.get_reply(_at(server), _request("b"))))
-        await until(lambda: len(server.requests) == 2)
-        tasks[0].cancel()
-        tasks[2].cancel()
-        reply = await tasks[1]
-        await until(lambda: new_gateway.usage.live == 2)
-        return reply
-
     with ScriptedServer(Answer(body=completion(), delay_s=0.1)) as server:
-        assert _run(new_gateway, main()).text == "fine"
-    both = _asked(gateway(), _at(server), _request("a"), _request("b"))
+        async with _closing(new_gateway):
+            tasks = [
+                asyncio.create_task(new_gateway.get_reply(_at(server), _request(text))) for text in "aab"
+            ]
+            await until(lambda: len(server.requests) == 2)
+            tasks[0].cancel()
+            tasks[2].cancel()
+            assert (await tasks[1]).text == "fine"
+            await until(lambda: new_gateway.usage.live == 2)
+    both = await _asked(gateway(), _at(server), _request("a"), _request("b"))
     assert [reply.text for reply in both] == ["fine", "fine"]
     assert len(server.requests) == 2
 
 
-def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through) -> None:
+async def test_a_waiter_cancelled_before_the_look_up_affects_no_other(gateway: Through) -> None:
     """A caller that is cancelled before the look-up starts does not affect another caller of the same request."""
     new_gateway = gateway()
-
-    async def main() -> Reply:
+    with ScriptedServer() as server:
         gone = asyncio.create_task(new_gateway.get_reply(_at(server), _request("a")))
         await asyncio.sleep(0)
         gone.cancel()
-        return await new_gateway.get_reply(_at(server), _request("a"))
-
-    with ScriptedServer() as server:
-        assert _run(new_gateway, main()).text == "fine"
+        (reply,) = await _asked(new_gateway, _at(server), _request("a"))
+    assert reply.text == "fine"
     assert len(server.requests) == 1
 
 
-def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
+async def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Path) -> None:
     new_gateway = gateway(policy=replace(POLICY, concurrency=2))
-
-    async def main() -> list[Any]:
+    with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
         await new_gateway.get_reply(_at(server), _request("first"))
         new_gateway.cache.store.database.execute(
             "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
         )
-        return await asyncio.gather(
-            *(new_gateway.get_reply(_at(server), _request(number)) for number in range(50)),
-            return_exceptions=True,
-        )
-
-    with ScriptedServer(Answer(body=completion(), delay_s=0.005)) as server:
-        errors = _run(new_gateway, main())
+        errors = await _asked(new_gateway, _at(server), *map(_request, range(50)))
     assert {type(exception) for exception in errors} == {StoreError}
     assert "disk is full" in str(errors[0])
     assert len(server.requests) <= 1 + 2
@@ -410,85 +359,62 @@ def test_after_a_failed_write_no_request_is_sent(gateway: Through, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_request_taken_over_by_another_is_not_sent(gateway, monkeypatch):
+async def test_a_request_taken_over_by_another_is_not_sent(gateway, monkeypatch):
     """A process that lost its claim before it sent the request waits for the reply of the other process."""
     # No claim is renewed, as if the process had been stopped, so that its claims expire soon.
     monkeypatch.setattr(sqlite_claims.LocalStore, "_start_renewing", lambda _: None)
     monkeypatch.setattr(sqlite_claims, "CLAIM_TTL_S", 0.05)
     stopped, other = gateway(policy=replace(POLICY, concurrency=1)), gateway()
-
-    async def main() -> list[Reply]:
+    with ScriptedServer(Answer(body=completion("slow"), delay_s=1.5), "theirs", "ours") as server:
         # The first request is in flight, and the second is claimed, when the other process requests it.
-        asking = [
-            asyncio.create_task(stopped.get_reply(_at(server), _request(n))) for n in ("first", "second")
-        ]
+        asking = asyncio.create_task(_asked(stopped, _at(server), _request("first"), _request("second")))
         await until(lambda: server.requests)
         while not await stopped.cache.holds_claim(_request("second").key):  # noqa: ASYNC110 - the store has no event
             await asyncio.sleep(0.005)
         await asyncio.sleep(0.1)
-        second = await other.get_reply(_at(server), _request("second"))
-        replies = [second, *await asyncio.gather(*asking)]
-        await other.close()
-        return replies
-
-    with ScriptedServer(Answer(body=completion("slow"), delay_s=1.5), "theirs", "ours") as server:
-        assert [reply.text for reply in _run(stopped, main())] == ["theirs", "slow", "theirs"]
+        replies = [*await _asked(other, _at(server), _request("second")), *await asyncio.wait_for(asking, 60)]
+    assert [reply.text for reply in replies] == ["theirs", "slow", "theirs"]
     assert len(server.requests) == 2
 
 
-def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: Path) -> None:
+async def test_no_request_is_sent_without_a_usable_cache(gateway: Through, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     new_gateway = gateway(cache_dir=tmp_path / "file" / "cache")
     with ScriptedServer() as server:
-        outcomes = _asked(new_gateway, _at(server), _request("a"), _request("b"))
+        outcomes = await _asked(new_gateway, _at(server), _request("a"), _request("b"))
     assert [type(outcome) for outcome in outcomes] == [StoreError, StoreError]
     assert server.requests == []
     assert new_gateway.usage == Usage(requests=2, failed=2)
 
 
 @pytest.mark.slow
-def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
+async def test_two_processes_pay_for_each_reply_once(gateway: Through) -> None:
     one, other = gateway(), gateway()
     requests = [_request(number) for number in range(100)]
-
-    async def main() -> list[Any]:
-        try:
-            return await asyncio.wait_for(
-                asyncio.gather(
-                    *(
-                        new_gateway.get_reply(_at(server), request)
-                        for request in requests
-                        for new_gateway in (one, other)
-                    )
-                ),
-                60,
-            )
-        finally:
-            await one.close()
-            await other.close()
-
     with ScriptedServer(_echo) as server:
-        replies = asyncio.run(main())
+        mine, theirs = await asyncio.gather(*(_asked(each, _at(server), *requests) for each in (one, other)))
     assert len(server.requests) == 100
-    assert [reply.text for reply in replies[::2]] == [f"to {number}" for number in range(100)]
-    assert replies[::2] == replies[1::2]
+    assert [reply.text for reply in mine] == [f"to {number}" for number in range(100)]
+    assert mine == theirs
     assert one.usage.live + other.usage.live == 100
     assert one.usage.cached + other.usage.cached == 100
 
 
-def test_an_exhausted_budget_is_an_error_and_paid_replies_are_cached(gateway: Through) -> None:
+async def test_an_exhausted_budget_is_an_error_and_paid_replies_are_cached(gateway: Through) -> None:
     requests = [_request(number) for number in range(20)]
     with ScriptedServer(_echo) as server:
-        first = _asked(gateway(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
+        first = await _asked(gateway(limits=Limits(max_calls=7), run="one"), _at(server), *requests)
         assert len(server.requests) == 7
         assert sum(isinstance(outcome, Reply) for outcome in first) == 7
         assert sum(isinstance(outcome, BudgetError) for outcome in first) == 13
-        second = _asked(gateway(limits=Limits(max_calls=13), run="two"), _at(server), *requests)
+        second = await _asked(gateway(limits=Limits(max_calls=13), run="two"), _at(server), *requests)
     assert all(isinstance(outcome, Reply) for outcome in second)
     assert len(server.requests) == 20
 
 
-def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Through, tmp_path: Path) -> None:
+async def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(
+    gateway: Through, tmp_path: Path
+) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 0\noutput = 1000\n", encoding="utf-8")
 
@@ -500,31 +426,31 @@ def test_a_model_that_takes_no_bound_is_not_paid_beyond_the_budget(gateway: Thro
 
     new_gateway = gateway(limits=Limits(max_cost=0.006), run="r", prices=prices)
     with ScriptedServer(answer) as server:
-        (outcome,) = _asked(new_gateway, _at(server), _request("a"))
+        (outcome,) = await _asked(new_gateway, _at(server), _request("a"))
     assert new_gateway.usage.cost_usd <= 0.006
     assert isinstance(outcome, RagevalError | Unscored)
 
 
-def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
+async def test_a_cassette_is_enough(gateway: Through, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cassette = tmp_path / "c.jsonl"
     write_cassette(cassette, [Entry(_request("a").key, Reply("recorded"))])
     nowhere = RemoteServer("http://127.0.0.1:9/v1")
     for mode in ("live", "replay"):
         new_gateway = gateway(cassette=cassette, cache_dir=tmp_path / "file" / "cache", mode=mode)
-        assert _asked(new_gateway, nowhere, _request("a")) == [Reply("recorded")]
+        assert await _asked(new_gateway, nowhere, _request("a")) == [Reply("recorded")]
         assert new_gateway.usage == Usage(requests=1, cached=1)
 
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
-def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: Path, mode: Any) -> None:
+async def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: Path, mode: Any) -> None:
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer() as server:
-        cached_replies = _asked(gateway(), _at(server), _request("a"), _request("b"))
+        cached_replies = await _asked(gateway(), _at(server), _request("a"), _request("b"))
         keys = [_request(name).key for name in "ab"]
         write_cassette(cassette, [Entry(keys[0], Reply("edited")), Entry(keys[1], cached_replies[1])])
         new_gateway = gateway(cassette=cassette, mode=mode)
-        assert _asked(new_gateway, _at(server), _request("a"), _request("b")) == cached_replies
+        assert await _asked(new_gateway, _at(server), _request("a"), _request("b")) == cached_replies
     ((remark, count),) = new_gateway.usage.remarks.items()
     assert count == 1
     assert remark.startswith(
@@ -532,11 +458,11 @@ def test_another_reply_in_the_cassette_is_reported(gateway: Through, tmp_path: P
     )
 
 
-def test_a_replay_asks_nothing(gateway: Through) -> None:
+async def test_a_replay_asks_nothing(gateway: Through) -> None:
     with ScriptedServer() as server:
-        _asked(gateway(), _at(server), _request("a"))
+        await _asked(gateway(), _at(server), _request("a"))
         new_gateway = gateway(mode="replay")
-        cached_reply, first_missing, second_missing = _asked(
+        cached_reply, first_missing, second_missing = await _asked(
             new_gateway, _at(server), *map(_request, ("a", "b", "c"))
         )
     assert cached_reply.text == "fine"
@@ -546,37 +472,37 @@ def test_a_replay_asks_nothing(gateway: Through) -> None:
     assert new_gateway.usage == Usage(requests=3, cached=1, failed=2)
 
 
-def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
+async def test_a_plan_sends_no_requests_and_writes_nothing(gateway: Through) -> None:
     with ScriptedServer() as server:
-        _asked(gateway(), _at(server), _request("a"))
+        await _asked(gateway(), _at(server), _request("a"))
         planned = gateway(mode="plan")
-        cached_reply, placeholder = _asked(planned, _at(server), _request("a"), _request("b"))
+        cached_reply, placeholder = await _asked(planned, _at(server), _request("a"), _request("b"))
         assert cached_reply.text == "fine"
         assert placeholder.text.startswith("⟪reply ")
         assert (planned.usage.requests, planned.usage.cached, planned.usage.live) == (2, 1, 1)
         assert len(server.requests) == 1
-        assert _asked(gateway(), _at(server), _request("b"))[0].text == "fine"
+        assert (await _asked(gateway(), _at(server), _request("b")))[0].text == "fine"
     assert len(server.requests) == 2
 
 
-def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
+async def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
     with ScriptedServer("old", "new") as server:
-        _asked(gateway(), _at(server), _request("a"))
+        await _asked(gateway(), _at(server), _request("a"))
         for _ in range(2):
-            assert _asked(gateway(refresh=True, run="1"), _at(server), _request("a"))[0].text == "new"
-        assert _asked(gateway(), _at(server), _request("a"))[0].text == "new"
+            assert (await _asked(gateway(refresh=True, run="1"), _at(server), _request("a")))[0].text == "new"
+        assert (await _asked(gateway(), _at(server), _request("a")))[0].text == "new"
     assert len(server.requests) == 2
 
 
-def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
+async def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
     def answer(body: dict[str, Any]) -> Answer | str:
         return Answer(400, error("flagged")) if "bad" in _echo(body) else _echo(body)
 
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer(answer) as server:
-        _asked(gateway(), _at(server), _request("kept"), _request("not used"))
+        await _asked(gateway(), _at(server), _request("kept"), _request("not used"))
         new_gateway = gateway(record=True, cassette=cassette)
-        _asked(new_gateway, _at(server), *map(_request, ("kept", "new", "bad")))
+        await _asked(new_gateway, _at(server), *map(_request, ("kept", "new", "bad")))
     assert set(new_gateway.used) == {_request("kept").key, _request("new").key}
     write_cassette(cassette, new_gateway.used.values())
     entry = read_cassette(cassette)[_request("new").key]
@@ -584,21 +510,18 @@ def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> None:
     assert entry.summary == request_summary(_request("new"))
 
 
-def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
+async def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
     new_gateway = gateway(record=True, record_prompts=True)
     with ScriptedServer() as server:
-        _asked(new_gateway, _at(server), _request("a"))
+        await _asked(new_gateway, _at(server), _request("a"))
     (entry,) = new_gateway.used.values()
     assert entry.summary["messages"] == [{"role": "user", "content": "a"}]
     reading = gateway()
-
-    async def outlines() -> list[Any]:
-        return list(reading.cache.summaries())
-
-    assert _run(reading, outlines()) == [entry.summary]
+    async with _closing(reading):
+        assert list(reading.cache.summaries()) == [entry.summary]
 
 
-def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
+async def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
 
     def answer(body: dict[str, Any]) -> Answer:
         if "seed" in body:
@@ -608,67 +531,53 @@ def test_notes_are_counted_for_cached_replies_too(gateway: Through) -> None:
     requests = [_request(number, parameters={"seed": 1}) for number in range(3)]
     with ScriptedServer(answer) as server:
         first, second = gateway(), gateway()
-        _asked(first, _at(server), *requests)
-        _asked(second, _at(server), *requests)
+        await _asked(first, _at(server), *requests)
+        await _asked(second, _at(server), *requests)
     for new_gateway in (first, second):
         assert new_gateway.usage.cut == 3
         assert new_gateway.usage.remarks == {"m refuses seed: sent without it": 3}
 
 
-def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:
+async def test_a_price_is_counted_where_it_is_known(gateway: Through, tmp_path: Path) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text("[m]\ninput = 100000\noutput = 500000\n", encoding="utf-8")
     with ScriptedServer() as server:
         first, second = gateway(prices=prices), gateway(prices=prices)
-        _asked(first, _at(server), _request("a"), _request("b", model="n"))
-        _asked(second, _at(server), _request("a"))
+        await _asked(first, _at(server), _request("a"), _request("b", model="n"))
+        await _asked(second, _at(server), _request("a"))
     assert (first.usage.cost_usd, first.usage.unpriced) == (pytest.approx(2.0), 1)
     assert (second.usage.cost_usd, second.usage.unpriced) == (0, 0)
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-def test_messages_may_be_any_mappings(gateway: Through, *, is_cached: bool) -> None:
+async def test_messages_may_be_any_mappings(gateway: Through, *, is_cached: bool) -> None:
     plain = _request("a")
     request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
     assert request.key == plain.key
     new_gateway = gateway(record=True)
-
-    async def main() -> Reply:
-        return await asyncio.wait_for(new_gateway.get_reply(_at(server), request), 30)
-
     with ScriptedServer() as server:
         if is_cached:
-            _asked(gateway(), _at(server), plain)
-        assert _run(new_gateway, main()) == Reply("fine", "m-2024", "stop", 10, 2)
+            await _asked(gateway(), _at(server), plain)
+        assert await _asked(new_gateway, _at(server), request) == [Reply("fine", "m-2024", "stop", 10, 2)]
     assert set(new_gateway.used) == {request.key}
 
 
-def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
+async def test_a_look_up_that_breaks_is_an_error_and_no_standstill(gateway: Through, tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
     cassette.write_text("[" * 100_000, encoding="utf-8")
-    new_gateway = gateway(cassette=cassette)
-
-    async def main() -> Reply:
-        return await asyncio.wait_for(
-            new_gateway.get_reply(RemoteServer("http://127.0.0.1:9/v1"), _request("a")), 30
-        )
-
-    with pytest.raises(Exception, match=r"(?i)recursion|not a recorded reply") as caught:
-        _run(new_gateway, main())
-    assert not isinstance(caught.value, TimeoutError)
+    asking = _asked(gateway(cassette=cassette), RemoteServer("http://127.0.0.1:9/v1"), _request("a"))
+    (outcome,) = await asyncio.wait_for(asking, 30)
+    assert re.search(r"(?i)recursion|not a recorded reply", str(outcome))
 
 
-def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(gateway, tmp_path, caplog):
+async def test_a_gateway_closed_with_requests_in_flight_leaves_nothing_open(gateway, tmp_path, caplog):
     new_gateway = gateway(limits=Limits(max_calls=5))
-
-    async def main() -> None:
-        task = asyncio.create_task(new_gateway.get_reply(_at(server), _request("a")))
-        await until(lambda: server.requests)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    with ScriptedServer(Answer(body=completion(), delay_s=3600)) as server:
-        _run(new_gateway, main())
+    with ScriptedServer(NEVER) as server:
+        async with _closing(new_gateway):
+            task = asyncio.create_task(new_gateway.get_reply(_at(server), _request("a")))
+            await until(lambda: server.requests)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
     assert caplog.records == []
     connection = sqlite3.connect(tmp_path / "cache" / FILE)
     assert connection.execute("SELECT count(*) FROM leases").fetchone() == (0,)
@@ -689,9 +598,9 @@ def _tape(folder: Path, **said: str) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["live", "replay", "plan"])
-def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path, mode: Any) -> None:
+async def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path, mode: Any) -> None:
     new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode=mode)
-    (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
+    (reply,) = await _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     assert reply.text == "recorded"
     assert (new_gateway.usage.cached, new_gateway.usage.live, new_gateway.usage.failed) == (1, 0, 0)
     assert new_gateway.usage.sorted_remarks == {
@@ -700,29 +609,31 @@ def test_a_cassette_is_found_at_another_address(gateway: Through, tmp_path: Path
     }
 
 
-def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path) -> None:
+async def test_the_reply_of_just_this_address_counts(gateway: Through, tmp_path: Path) -> None:
     tape = _tape(tmp_path, here="said here", elsewhere="said elsewhere")
     for name in ("here", "elsewhere"):
         new_gateway = gateway(cassette=tape, mode="replay")
-        (reply,) = _asked(new_gateway, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1"))
+        (reply,) = await _asked(
+            new_gateway, RemoteServer(HERE), _request("x", base_url=f"http://{name}.test/v1")
+        )
         assert reply.text == f"said {name}"
         assert not new_gateway.usage.sorted_remarks
 
 
-def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
+async def test_the_other_server_of_the_run_is_no_other_address(gateway: Through, tmp_path: Path) -> None:
     tape, request = _tape(tmp_path, here="recorded"), _request("x", base_url=THERE)
     new_gateway = gateway(cassette=tape, mode="replay", base_urls=frozenset({HERE, THERE}))
-    (reply,) = _asked(new_gateway, RemoteServer(THERE), request)
+    (reply,) = await _asked(new_gateway, RemoteServer(THERE), request)
     assert isinstance(reply, MissingReplyError)
     new_gateway = gateway(cassette=tape, mode="replay", base_urls=frozenset({THERE, "http://third.test/v1"}))
-    (reply,) = _asked(new_gateway, RemoteServer(THERE), request)
+    (reply,) = await _asked(new_gateway, RemoteServer(THERE), request)
     assert reply.text == "recorded"
 
 
 @pytest.mark.parametrize(("other", "is_found"), [("the same", True), ("another", False)])
-def test_nothing_is_chosen_among_different_replies(gateway, tmp_path, other, *, is_found):
+async def test_nothing_is_chosen_among_different_replies(gateway, tmp_path, other, *, is_found):
     new_gateway = gateway(cassette=_tape(tmp_path, here="the same", elsewhere=other), mode="replay")
-    (reply,) = _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
+    (reply,) = await _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     if is_found:
         assert reply.text == "the same"
     else:
@@ -741,35 +652,37 @@ def test_nothing_is_chosen_among_different_replies(gateway, tmp_path, other, *, 
         {"base_url": "function"},
     ],
 )
-def test_nothing_but_the_address_may_differ(gateway, tmp_path, changes):
+async def test_nothing_but_the_address_may_differ(gateway, tmp_path, changes):
     new_gateway = gateway(cassette=_tape(tmp_path, here="recorded"), mode="replay")
-    (reply,) = _asked(new_gateway, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes))
+    (reply,) = await _asked(
+        new_gateway, RemoteServer(THERE), replace(_request("x", base_url=THERE), **changes)
+    )
     assert isinstance(reply, MissingReplyError)
 
 
-def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_path: Path) -> None:
+async def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_path: Path) -> None:
     """A reply that was found at another address is recorded under its original address only."""
     tape = _tape(tmp_path, here="recorded")
     new_gateway = gateway(cassette=tape, record=True)
-    _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
+    await _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     assert {key: entry.summary for key, entry in new_gateway.used.items()} == {
         key: entry.summary for key, entry in read_cassette(tape).items()
     }
 
 
-def test_the_cache_folder_keeps_addresses_apart(gateway: Through) -> None:
+async def test_the_cache_folder_keeps_addresses_apart(gateway: Through) -> None:
     """A cached reply is used only for its own address, unlike a reply of the cassette."""
     with ScriptedServer("one") as one, ScriptedServer("other") as other:
         for server in (one, other):
-            (reply,) = _asked(gateway(), _at(server), _request("x", base_url=server.url))
+            (reply,) = await _asked(gateway(), _at(server), _request("x", base_url=server.url))
             assert reply.text == ("one" if server is one else "other")
 
 
-def test_a_line_without_an_outline_is_found_by_its_key(gateway: Through, tmp_path: Path) -> None:
+async def test_a_line_without_an_outline_is_found_by_its_key(gateway: Through, tmp_path: Path) -> None:
     """An old or handwritten line without a request summary is found by its key, but not for another address."""
     request = _request("x", base_url=HERE)
     write_cassette(tmp_path / "tape.jsonl", [Entry(request.key, Reply("recorded"))])
     new_gateway = gateway(cassette=tmp_path / "tape.jsonl", mode="replay")
-    replies = _asked(new_gateway, RemoteServer(HERE), request, replace(request, base_url=THERE))
+    replies = await _asked(new_gateway, RemoteServer(HERE), request, replace(request, base_url=THERE))
     assert replies[0].text == "recorded"
     assert isinstance(replies[1], MissingReplyError)
