@@ -25,12 +25,6 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def llm() -> Iterator[LLMServer]:
-    with LLMServer() as server:
-        yield server
-
-
-@pytest.fixture
 def score(llm: LLMServer, tmp_path: Path) -> Iterator[Run]:
     sessions = []
 
