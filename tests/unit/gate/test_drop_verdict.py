@@ -225,12 +225,6 @@ def test_the_reason_says_over_which_examples(before, now, examples_text, *, stri
     assert ("over all" in shown) == bool(examples_text)
 
 
-def test_without_a_baseline_it_passes_with_a_warning() -> None:
-    verdict = drop_verdict(score_of(ALL), threshold_of("recall@5", max_drop=0.02), None)
-    message = "1.000 has no baseline yet to compare with; --rageval-update-baseline writes one"
-    assert verdict == Verdict("pass", message, (message,))
-
-
 def test_a_violated_bound_is_reported_before_a_drop() -> None:
     drop = _test(ALL, numbered(5, 15), max_drop=0.02)
     verdict = drop_verdict(score_of(numbered(5, 15)), threshold_of("recall@5", min=0.5, max_drop=0.02), drop)
