@@ -74,16 +74,12 @@ def worse(project):
     """A project whose retriever is worse than its baseline by 7 of 12 questions."""
     project.evalset(12)
     project.policies(pr="small_set_drop = false")
-    _more(project, ORDERLY)
+    project.add(ORDERLY)
     project.test(TESTS)
     project.run(UPDATE).assert_outcomes(passed=6)
     project.good = (project.path / "rageval_baseline.json").read_bytes()
     project.lose(*range(1, 8))
     return project
-
-
-def _more(project, source):
-    project.add(source)
 
 
 def _told(project, run, *arguments):
@@ -119,7 +115,7 @@ def test_workers_order_and_reruns_change_nothing(worse, monkeypatch):
     monkeypatch.setenv("REVERSED", "1")
     assert _told(worse, worse.run) == alone
     monkeypatch.delenv("REVERSED")
-    _more(worse, RERUNS)
+    worse.add(RERUNS)
     assert _told(worse, worse.run) == alone
 
 
