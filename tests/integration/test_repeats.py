@@ -62,15 +62,11 @@ class Waverer:
         return self.said[self.asked[prompt] - 1] if wavers else clerk(prompt)
 
 
-def _more(project, source):
-    project.add(source)
-
-
 def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
     """The spread of the runs is in the table and the report."""
     llm.model = Waverer("c1x", "wrong", "c1x", "wrong")
     project.use(llm)
-    _more(project, COUNTED)
+    project.add(COUNTED)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
     warning = (
         "warning: test_it.py::test_gate: answer.em@1: min 0.9 is a coin toss: it is so close to 0.917, the mean of "
@@ -178,7 +174,7 @@ def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
 
 
 def test_the_users_own_parts_are_simply_called_again(project):
-    _more(project, OWN)
+    project.add(OWN)
     project.test(GATE.format(spec="answer.correct@1", bounds="min=0"))
     result = project.run("--rageval-repeat=2", "-s", "--rageval-report=report.json")
     result.stdout.fnmatch_lines(["*the judge was asked 8 times", "*the generator was asked 8 times"])
