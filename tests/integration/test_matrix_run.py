@@ -26,15 +26,11 @@ def test_gate(): pass
 """
 
 
-def _parametrize(project, source: str = SYSTEMS) -> None:
-    project.add(source)
-
-
 @pytest.mark.parametrize("arguments", [(), ("-n2",)], ids=["alone", "two workers"])
 def test_three_retrievers_by_two_generators(project, arguments):
     """The matrix has a row for each retriever and generator, on the terminal and in the JSON report."""
     project.evalset(12)
-    _parametrize(project)
+    project.add(SYSTEMS)
     project.test(GATE)
     run = project.run_process if arguments else project.run
     result = run("--rageval-report=report.json", *arguments)
@@ -73,8 +69,7 @@ def test_three_retrievers_by_two_generators(project, arguments):
 
 
 def test_the_system_is_what_the_test_does_not_ask_for_itself(project):
-    _parametrize(
-        project,
+    project.add(
         """
 @pytest.fixture(scope="session", params=[1, 2], ids=["short", "long"])
 def chunks(request): return request.param
