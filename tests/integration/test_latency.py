@@ -103,10 +103,6 @@ def timed(project, monkeypatch):
     return make
 
 
-def report(project):
-    return project.read("out.json")
-
-
 BOUNDS = """
 @pytest.mark.rageval_threshold("recall@3", min=0.5)
 @pytest.mark.rageval_threshold("latency.p50", max=1.5)
@@ -131,7 +127,7 @@ def test_percentiles_of_the_time_are_compared_with_their_bounds(timed, kind):
     )
     # The rankings do not say why a search takes long.
     result.stdout.no_fnmatch_line("Likely cause: *")
-    scores = {score["spec"]: score for score in report(project)["tests"][0]["scores"]}
+    scores = {score["spec"]: score for score in project.read("out.json")["tests"][0]["scores"]}
     assert scores["latency.p95"]["mean"] == pytest.approx(2.875)
     assert scores["latency.p95"]["statistic"] == "p95"
     assert "statistic" not in scores["recall@3"]
@@ -186,7 +182,7 @@ def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
         ]
     )
     result.stdout.no_fnmatch_line("*for comparison reference*")
-    score = report(project)["tests"][0]["scores"][0]
+    score = project.read("out.json")["tests"][0]["scores"][0]
     assert score["examples"][23]["beside"] == {"reference": pytest.approx(1)}
     assert score["reference"] == {
         "value": pytest.approx(0.5),
@@ -258,7 +254,7 @@ def test_what_retrievals_take_is_reported_without_a_threshold(timed):
     result = project.run("--rageval-report=out.json", "-v")
     times = "a retrieval takes 13 s (p50), 23 s (p95) over 23 of 24"
     result.stdout.fnmatch_lines([f"test_it.py::test_it: {times}, 1 call, * tokens of context at 3"])
-    retrieval = report(project)["tests"][0]["retrieval"]
+    retrieval = project.read("out.json")["tests"][0]["retrieval"]
     assert retrieval | {"context_tokens": 0} == {
         "k": 3,
         "questions": 24,
