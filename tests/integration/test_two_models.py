@@ -26,10 +26,6 @@ def _table(project, text: str) -> None:
     project.path.joinpath("pyproject.toml").write_text(text, encoding="utf-8")
 
 
-def _report(project) -> dict:
-    return project.read()
-
-
 def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_JUDGE_API_KEY", "sk-judge")
@@ -46,13 +42,13 @@ def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
     result.stdout.fnmatch_lines(
         [f"generator m1 at {llm.url} (temperature 0.5), answers judged by j1 at {judge.url}*"]
     )
-    report = _report(project)
+    report = project.read()
     assert report["settings"]["judge"] == f"j1 at {judge.url}"
     live = {name: usage["live"] for name, usage in report["llm"]["servers"].items()}
     assert live == {llm.url: len(llm.requests), f"{judge.url} (judge)": len(judge.requests)}
     result.stdout.fnmatch_lines([f"*{judge.url} (judge): {len(judge.requests)} live, *"])
     project.run(*options).assert_outcomes(passed=1)
-    assert "servers" not in _report(project)["llm"]
+    assert "servers" not in project.read()["llm"]
 
 
 def test_the_generators_key_is_not_sent_to_the_judges_server(project, llm, judge, monkeypatch):
@@ -191,7 +187,7 @@ def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge)
     project.run(f"--rageval=judge_base_url={judge.url}", "--rageval-report=report.json").assert_outcomes(
         passed=1
     )
-    (test,) = _report(project)["tests"]
+    (test,) = project.read()["tests"]
     assert test["served"] == {f"m1 at {llm.url}": ["m1-left"], f"m1 at {judge.url}": ["m1-right"]}
 
 
@@ -220,7 +216,7 @@ def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
     result.assert_outcomes(passed=3)
     assert (llm.keys, judge.keys) == ({"Bearer 1"}, {"Bearer sk-theirs"})
     assert (_judged(llm), _judged(judge)) == ({False}, {True})
-    servers = _report(project)["llm"]["servers"]
+    servers = project.read()["llm"]["servers"]
     assert {name: usage["live"] for name, usage in servers.items()} == {
         llm.url: len(llm.requests),
         f"{judge.url} (judge)": len(judge.requests),
