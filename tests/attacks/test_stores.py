@@ -46,11 +46,6 @@ PLANTED = {
 }
 
 
-def _replies(folder: Path) -> dict[str, Reply]:
-    with contextlib.closing(Database(folder)) as database:
-        return {entry.key: entry.reply for entry in stored_entries(database)}
-
-
 def _change(file: Path, script: str) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript(script)
