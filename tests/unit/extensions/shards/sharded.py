@@ -21,8 +21,6 @@ from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 from tests.unit.run.marked import NODEID, Mark, components, marked
 
-Ran = tuple[list[str], TestRun]
-
 
 def evaluated_in(
     settings: Settings,
