@@ -8,7 +8,7 @@ task. The coroutine then continues in an event loop.
 """
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from contextvars import Context, copy_context
 from itertools import chain
 from types import CoroutineType, coroutine
@@ -22,21 +22,28 @@ U = TypeVar("U")
 LOOP_REQUIRED: Final = object()  # yielded by a coroutine that cannot continue without an event loop
 NOT_FINISHED: Final = object()  # returned for a coroutine that must continue in an event loop
 
-_state: Final = threading.local()
-"""`inline` is True while this thread runs a coroutine by `run_inline`, and `tick` is that call's argument."""
+
+class _State(threading.local):
+    """`inline` is True while this thread runs a coroutine by `run_inline`, and `tick` is that call's argument."""
+
+    inline: bool = False
+    tick: Callable[[], None]
+
+
+_state: Final = _State()
 
 
 def is_inline() -> bool:
     """Whether the current coroutine is run by `run_inline`, in this thread."""
-    return getattr(_state, "inline", False)
+    return _state.inline
 
 
 def run_inline(work: Coroutine[Any, Any, Any], context: Context, tick: Callable[[], None]) -> Any:
     """Run a coroutine in this thread; return its result, or `NOT_FINISHED` if it must continue in an event loop.
 
-    `tick` is called before each coroutine of a gathering with a limit, such as that of all examples.
+    `tick` is called after each coroutine of a gathering with a limit, such as that of all examples.
     """
-    was_inline = is_inline()
+    was_inline = _state.inline
     _state.inline, _state.tick = True, tick
     try:
         while context.run(work.send, None) is not LOOP_REQUIRED:
@@ -106,24 +113,11 @@ async def gather_results(
         each if type(each) is CoroutineType or isinstance(each, Coroutine) else _await_in_loop(each)
         for each in awaitables
     )
-    results: list[Any] = []
-    begun: list[tuple[Coroutine[Any, Any, Any], Context]] = []
+    results, begun = (
+        _run_until_one_waits(works, ticks=max_concurrency is not None) if is_inline() else ([], [])
+    )
     if is_inline():
-        for work in works:
-            if max_concurrency is not None:
-                _state.tick()
-            context = copy_context()
-            try:
-                result = _inline_result(work, context)
-            except BaseException:
-                for unstarted in works:
-                    unstarted.close()
-                raise
-            if result is NOT_FINISHED:
-                begun.append((work, context))
-                break
-            results.append(result)
-        else:
+        if not begun:
             return results
         await require_loop()
     import asyncio  # noqa: PLC0415 - a run without an event loop does not import it
@@ -143,15 +137,29 @@ async def gather_results(
     return [*results, *await asyncio.gather(*tasks, return_exceptions=True)]
 
 
-def _inline_result(work: Coroutine[Any, Any, Any], context: Context) -> Any:
+def _run_until_one_waits(
+    works: Iterator[Coroutine[Any, Any, Any]], *, ticks: bool
+) -> tuple[list[Any], list[tuple[Coroutine[Any, Any, Any], Context]]]:
+    """Run coroutines in this thread; return their results, and the one, if any, that must continue in an event loop."""
+    results: list[Any] = []
     try:
-        return run_inline(work, context, _state.tick)
-    except (KeyboardInterrupt, SystemExit):
+        for work in works:
+            context = copy_context()
+            try:
+                results.append(run_inline(work, context, _state.tick))
+            except BaseException as error:
+                if is_fatal(error):
+                    raise
+                results.append(error)
+            if results[-1] is NOT_FINISHED:
+                return results[:-1], [(work, context)]
+            if ticks:
+                _state.tick()
+    except BaseException:
+        for unstarted in works:
+            unstarted.close()
         raise
-    except BaseException as error:
-        if is_fatal(error):
-            raise
-        return error
+    return results, []
 
 
 async def _await_in_loop(awaitable: Awaitable[T]) -> T:

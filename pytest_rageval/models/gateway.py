@@ -138,8 +138,9 @@ class Gateway:
         if len(replies) < len(sample_of):
             return None
         new = self._new_keys(sample_of)
-        self.usage.requests += len(new)
-        self.usage.cached += len(new)
+        count = len(new)
+        self.usage.requests += count
+        self.usage.cached += count
         for key in new:
             self._remark(request, key, replies[key])
             if self.settings.record:

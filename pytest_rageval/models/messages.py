@@ -5,7 +5,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Self, TypeVar
 
 from pytest_rageval.core.errors import Unscored
@@ -244,6 +244,7 @@ _BARE_FINAL: Final = "assistantfinal"
 """Headers of messages in the harmony format, if the server has removed the special tokens."""
 
 
+@lru_cache(maxsize=1 << 4)  # the store, the gateway and the score read the same reply
 def without_reasoning(text: str) -> str:
     r"""Return a model's answer without the reasoning before it in the text.
 

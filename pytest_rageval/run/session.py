@@ -411,7 +411,7 @@ class Session(BaseSession):
         await pipeline.find_gold_texts(evalset.examples, resolved.k)
         without = []
         for example in evalset:
-            if all(gold.text is not None for gold in example.relevant):
+            if None not in [gold.text for gold in example.relevant]:
                 continue
             try:
                 await pipeline.gold_passages(example, resolved.k)

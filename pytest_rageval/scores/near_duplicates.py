@@ -30,7 +30,7 @@ share more shingles than passages do. At 0.6 one word may differ: at an end of a
 question of eleven words."""
 
 
-@lru_cache(maxsize=256)  # some 10 kB each
+@lru_cache(maxsize=128)  # some 10 kB each
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a text: letters and digits of any script, case-folded, in the normalization form NFKC.
 

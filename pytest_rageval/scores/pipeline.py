@@ -66,7 +66,7 @@ def references_of(example: Example) -> tuple[str, ...]:
 
 def retrieved_gold_texts(example: Example) -> dict[str, int]:
     """Return, as a count of evidence, how many gold passages have only an id; empty if none has."""
-    number = sum(gold.text is None and gold.id is not None for gold in example.relevant)
+    number = len([gold for gold in example.relevant if gold.text is None and gold.id is not None])
     return {"retrieved_gold_texts": number} if number else {}
 
 
