@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from sys import intern
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
@@ -134,11 +135,17 @@ def example_from(record: Any, *, place: str) -> Example:
         answer_set=tuple([check.texts(aliases, "answer_set", i, least=1) for i, aliases in answer_set]),
         gold=_parse_gold(get("gold"), check),
         reference=None if reference is None else check.text(reference, "reference"),
-        tags=check.plain(check.object(get("tags"), "tags"), '"tags"'),
+        tags=_parse_tags(get("tags"), check),
         # Most records have no other keys, and a set may have 100,000 records: skip the work for these.
         **({} if OWN_FIELD_SET.issuperset(record) else _extra_and_context(record, check)),
         nuggets=() if nuggets is None else _parse_nuggets(nuggets, check),
     )
+
+
+def _parse_tags(value: Any, check: "Check") -> dict[str, object]:
+    tags = check.plain(check.object(value, "tags"), '"tags"')
+    # Many questions have the same values.
+    return {tag: intern(text) if type(text) is str else text for tag, text in tags.items()}
 
 
 def _checked_example(example: Example, check: "Check") -> Example:

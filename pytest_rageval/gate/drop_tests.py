@@ -1,5 +1,6 @@
 """Tests whether the scores of one test dropped, with a common error rate for all of them."""
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -301,10 +302,8 @@ def _power(test_input: DropTestInput, alpha: float, design_effect: float) -> tup
     """Return the drop that is detected at 80% power, and the number of examples needed for the observed drop."""
     drops, max_drop = test_input.comparison.drops, test_input.threshold.max_drop or 0.0
     # A loss is assumed to be the whole score that a question has in the baseline, on average over such losses.
-    old_scores = [
-        drop + (outcome.value or 0.0) - test_input.scale[0]
-        for outcome, drop in zip(test_input.comparison.outcomes, drops, strict=True)
-    ]
+    pairs = zip(test_input.comparison.outcomes, drops, strict=True)
+    old_scores = array("d", (drop + (outcome.value or 0.0) - test_input.scale[0] for outcome, drop in pairs))
     total = fsum(old_scores)
     loss = fsum(score**2 for score in old_scores) / total if total > 0 else None
     parameters = {
