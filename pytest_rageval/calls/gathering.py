@@ -44,6 +44,7 @@ def run_inline(work: Coroutine[Any, Any, Any], context: Context, tick: Callable[
     `tick` is called after each coroutine of a gathering with a limit, such as that of all examples.
     """
     was_inline = _state.inline
+    former_tick: Any = getattr(_state, "tick", None)
     _state.inline, _state.tick = True, tick
     try:
         while context.run(work.send, None) is not LOOP_REQUIRED:
@@ -52,7 +53,8 @@ def run_inline(work: Coroutine[Any, Any, Any], context: Context, tick: Callable[
     except StopIteration as stop:
         return stop.value
     finally:
-        _state.inline = was_inline
+        # A tick that stayed here would keep a run and its outcomes alive.
+        _state.inline, _state.tick = was_inline, former_tick
     return NOT_FINISHED
 
 
