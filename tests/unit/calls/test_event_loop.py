@@ -24,11 +24,8 @@ def test_a_coroutines_result_is_returned(loop: BackgroundEventLoop) -> None:
     assert [loop.run(_result(value)) for value in ("a", "b")] == ["a", "b"]
 
 
-def test_it_runs_below_a_running_loop(loop: BackgroundEventLoop) -> None:
-    async def test() -> str:
-        return loop.run(_result("inner"))
-
-    assert asyncio.run(test()) == "inner"
+async def test_it_runs_below_a_running_loop(loop: BackgroundEventLoop) -> None:
+    assert loop.run(_result("inner")) == "inner"
 
 
 def test_the_thread_starts_with_the_first_run(loop: BackgroundEventLoop) -> None:
@@ -217,7 +214,7 @@ async def _raising() -> None:
     raise LookupError
 
 
-def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
+async def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
     ended = threading.Event()
     loop = loops()
 
@@ -226,16 +223,13 @@ def test_a_coroutine_in_another_loop_waits_for_a_result(loops: Loops) -> None:
         ended.set()
         return "result"
 
-    async def test() -> None:
-        assert await loop.await_result(ends()) == "result"
-        with pytest.raises(LookupError):
-            await loop.await_result(_raising())
-        ended.clear()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(loop.await_result(ends()), 0.01)
-        assert await loop.await_result(_result("the next"))
-
-    asyncio.run(test())
+    assert await loop.await_result(ends()) == "result"
+    with pytest.raises(LookupError):
+        await loop.await_result(_raising())
+    ended.clear()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(loop.await_result(ends()), 0.01)
+    assert await loop.await_result(_result("the next"))
     assert ended.wait(60)
 
 
