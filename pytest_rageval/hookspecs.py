@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pytest_rageval.core.ranking import Ranking
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput, ThresholdResult
+    from pytest_rageval.models import ConfiguredModels
     from pytest_rageval.models.sources import MakeSource
     from pytest_rageval.options.settings import Settings
     from pytest_rageval.retrievers import Retriever
     from pytest_rageval.retrievers.adapters import Adapter
     from pytest_rageval.run import FinishedRun
-    from pytest_rageval.run.default_components import ConfiguredModels
     from pytest_rageval.run.inputs import Components
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.registry import Registry

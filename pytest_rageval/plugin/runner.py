@@ -45,14 +45,15 @@ from pytest_rageval.plugin.terminal import (
 if TYPE_CHECKING:
     import pluggy
 
+    from pytest_rageval.answers.judge.default import DefaultJudge
     from pytest_rageval.baseline import Baseline
+    from pytest_rageval.models import ConfiguredModels, DefaultGenerator
     from pytest_rageval.models.api import LLM
     from pytest_rageval.models.prompt_rendering import Prompts
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.plugin.rageval_fixture import Rageval
     from pytest_rageval.reports.failures import Room
     from pytest_rageval.reports.layout import AddedTable
-    from pytest_rageval.run.default_components import ConfiguredModels, DefaultGenerator, DefaultJudge
     from pytest_rageval.run.registry import Registry, Report
     from pytest_rageval.run.session import Session
     from pytest_rageval.run.test import TestRun
@@ -138,12 +139,12 @@ class EvaluationPlugin:
         return models
 
     def generator(self, prompts: object, client: object) -> "DefaultGenerator":
-        from pytest_rageval.run.default_components import DefaultGenerator  # noqa: PLC0415 - see session
+        from pytest_rageval.models import DefaultGenerator  # noqa: PLC0415 - see session
 
         return DefaultGenerator(self.models_of(client), parse_prompts(prompts))
 
     def judge(self, prompts: object, client: object) -> "DefaultJudge":
-        from pytest_rageval.run.default_components import DefaultJudge  # noqa: PLC0415 - see session
+        from pytest_rageval.answers.judge.default import DefaultJudge  # noqa: PLC0415 - see session
 
         return DefaultJudge(self.models_of(client), parse_prompts(prompts))
 

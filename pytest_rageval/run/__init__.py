@@ -5,7 +5,7 @@
 - `test`: evaluates the scores of one test into its record. `judged`: judges a record, and collects its entry for the
   report.
 - `registry`: the scores by name, and what plugins register.
-- `inputs`: reads eval sets, and shares pipelines among tests. `default_components`: the default generator and judge.
+- `inputs`: reads eval sets, and shares pipelines among tests.
 - `baseline_lookup`: a score in the baseline, and what was compared.
 - `FinishedRun`: what the hook at the end of a run receives.
 """

@@ -22,8 +22,8 @@ from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.judge import Judge
+    from pytest_rageval.models import DefaultGenerator
     from pytest_rageval.models.generator import Generator
-    from pytest_rageval.run.default_components import DefaultGenerator
 
 PluginComparator: Final = Lazy("scores.plugin_objects", "PluginComparator")  # few plugins add one
 

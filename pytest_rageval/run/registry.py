@@ -32,9 +32,9 @@ from pytest_rageval.scores.pipeline import Evaluation, ResolvedScore
 
 if TYPE_CHECKING:
     from pytest_rageval.answers.comparators import AnswerMeasure
+    from pytest_rageval.models import Provider, ProviderRequest
     from pytest_rageval.models.client import Server
     from pytest_rageval.models.stores.interface import StoreFactory
-    from pytest_rageval.run.default_components import Provider, ProviderRequest
     from pytest_rageval.scores.plugin_objects import UserComparator
 
 Report = (
@@ -374,7 +374,7 @@ class Registry:
 
         Args:
             matches: a function that returns whether the provider makes the server of a
-                `pytest_rageval.run.default_components.ProviderRequest`.
+                `pytest_rageval.models.ProviderRequest`.
             server: a function that makes it, a `pytest_rageval.models.client.Server`. It is called once for each role.
         """
         self.providers.insert(0, (matches, server))

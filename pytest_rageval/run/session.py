@@ -20,10 +20,10 @@ from pytest_rageval.core.spec import ScoreRequest, Spec
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
+from pytest_rageval.models import ConfiguredModels
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.base import BaseSession
-from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.inputs import Components, Pipelines, Sources
 from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry
 from pytest_rageval.scores.definition import (

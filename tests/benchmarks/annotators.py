@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.systems import agreement_lines
-from pytest_rageval.run.default_components import DefaultGenerator
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.annotator_agreement import ANNOTATORS, AgreementRequest

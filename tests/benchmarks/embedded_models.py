@@ -20,12 +20,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from tests.benchmarks.real_data import Search, ms_marco, nq_open, say

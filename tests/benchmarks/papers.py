@@ -30,6 +30,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.answers.judge.replies import parse_preference
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet
@@ -39,13 +40,13 @@ from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records
 from pytest_rageval.extensions.arena_battles import battles_of
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.models.api import LLM
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import ratings_entries, ratings_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.annotator_agreement import ANNOTATORS, AgreementRequest

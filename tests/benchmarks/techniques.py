@@ -15,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.core.outcome import Score
@@ -27,11 +28,11 @@ from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
 )
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever, PooledRetriever
 from pytest_rageval.extensions.embeddings.encoder import session_encoder
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.build import score_entry
 from pytest_rageval.reports.systems import matrix_entries, matrix_lines
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.stats.bootstrap import bca_means

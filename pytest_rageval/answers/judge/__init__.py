@@ -1,6 +1,6 @@
 """The judge of answers and passages: the interfaces of comparators and judges, and `JudgeTask`, what a judge decides.
 
-- `tasks`: the tasks of the comparators. `user_judge`: calls the user's object.
+- `tasks`: the tasks of the comparators. `user_judge`: calls the user's object. `default`: the judge of the options.
 - `llm_judge`: asks a model. `replies` parses its replies, and `reply_json` the JSON in them.
 
 A verdict does not contain its votes. `record_tally` records the tally of a verdict while a result is computed, and

@@ -75,7 +75,7 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
     session = test.session
     if not session.settings.gateway or session.counts_only or session.gateway.serves_application:
         return ()
-    from pytest_rageval.run.default_components import DefaultGenerator  # noqa: PLC0415 - few runs have the proxy
+    from pytest_rageval.models import DefaultGenerator  # noqa: PLC0415 - few runs have the proxy
 
     # An application answers also where only its passages are scored.
     answers = hasattr(test.components.retriever, "application") or any(

@@ -22,13 +22,13 @@ from pytest_rageval.cli.command_session import command_settings, session_for
 from pytest_rageval.cli.console import echo_err, format_count
 from pytest_rageval.core.errors import InputError, RagevalError, ServerError, require
 from pytest_rageval.extensions.application_calls.application import LOCAL_HOSTS, Application, Backend
+from pytest_rageval.models import ConfiguredModels
 from pytest_rageval.models.cassette import read_cassette, write_cassette
 from pytest_rageval.models.client import Server, blocked_error
 from pytest_rageval.models.usage import usage_entry, usage_lines
 from pytest_rageval.options.settings import ROLES, Settings
 from pytest_rageval.plugin.lazy_start import ENVIRONMENT, get_evaluation_plugin, resolve_settings
 from pytest_rageval.plugin.runner import fail_on_error
-from pytest_rageval.run.default_components import ConfiguredModels
 from pytest_rageval.run.session import Session
 
 STORED_AS: Final = "pytest_rageval.serving.server"  # see calls.STORED_AS

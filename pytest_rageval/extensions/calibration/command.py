@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import Judge
+from pytest_rageval.answers.judge.default import configured_judge
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.cli.command_session import command_settings, session_for
 from pytest_rageval.cli.console import echo, echo_err, format_table, reason_lines, to_one_line
@@ -213,7 +214,7 @@ async def _evaluate_judge(
     session: Session, prompts: Prompts, labels: HumanLabels, options: argparse.Namespace
 ) -> _JudgeReport:
     # --model is required, so the session's judge is an LLMJudge.
-    model = cast("LLMJudge", session.models.judge)
+    model = cast("LLMJudge", session.models.shared(configured_judge))
     model = replace(model, prompts=prompts, voting=replace(model.voting, all_votes=True))
     base = await judge_items(labels, judge_verdict(model, labels.scale))
     judges: dict[str, Calibration] = {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from pytest_rageval.answers.judge import JudgeTask, Verdict
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, reason_lines
@@ -15,7 +16,6 @@ from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.models.prompt_rendering import read_prompts
 from pytest_rageval.reports.document import ReportDocument
 from pytest_rageval.reports.reading import read_report
-from pytest_rageval.run.default_components import DefaultJudge
 from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.stats.mcnemar import binomial_tail
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count
@@ -19,7 +20,6 @@ from pytest_rageval.extensions.contracts.negatives import NEGATIVES, negatives_o
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.models.prompt_rendering import read_prompts
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.run.default_components import DefaultJudge
 from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.scores.relevance import RELEVANT
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import JudgeTask
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.answers.judge.replies import parse_nuggets
 from pytest_rageval.answers.overlap import containment, normalize
 from pytest_rageval.calls.gathering import gather_results
@@ -30,11 +31,11 @@ from pytest_rageval.extensions.evalset_tools.quotes import SearchableText
 from pytest_rageval.extensions.evalset_tools.reading import read_evalset, refuse_existing
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.files import write_json_lines
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.models.messages import empty_reason
 from pytest_rageval.models.prompt_rendering import FEW_SHOT_PROMPTS, Prompts, read_prompts
 from pytest_rageval.models.prompts import MAX_NUGGETS
 from pytest_rageval.options.parsers import merge_parameters
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.near_duplicates import words
 

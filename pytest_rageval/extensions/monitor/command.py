@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Annotated, Final, NamedTuple, TypedDict, cast
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.baseline.entries import IGNORED_KEYS
 from pytest_rageval.cli.command_session import command_settings, echo_request_count, session_for
 from pytest_rageval.cli.console import echo, format_count, format_table
@@ -33,9 +34,9 @@ from pytest_rageval.extensions.traces.reading import Traces, question_key, read_
 from pytest_rageval.extensions.traces.records import RecordedQuestion
 from pytest_rageval.lib.files import write_json_lines
 from pytest_rageval.lib.shape import check_shape
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.models.prompt_rendering import read_prompts
 from pytest_rageval.reports.document import Length
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.run.session import Session

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from pytest_rageval.core.errors import InputError, ServerError, require
 from pytest_rageval.lib.digests import file_digest
+from pytest_rageval.models import ProviderRequest
 from pytest_rageval.models.client import Client, Server
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
-from pytest_rageval.run.default_components import ProviderRequest
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -25,6 +25,7 @@ from pytest_rageval.lib.foreign_values import (
     signature_of,
 )
 from pytest_rageval.lib.secret import Credentials, Secret, is_secret_name, public_url
+from pytest_rageval.models import ClientPart, ProviderRequest
 from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.chat_apis import error_body
 from pytest_rageval.models.client import (
@@ -38,7 +39,6 @@ from pytest_rageval.models.client import (
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.proxied_request import CHAT, Answer, ProxiedRequest
 from pytest_rageval.options.settings import Role
-from pytest_rageval.run.default_components import ClientPart, ProviderRequest
 
 CALL_FORM: Final = "(model, messages, **parameters)"
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from tests.llm_server import LLMServer

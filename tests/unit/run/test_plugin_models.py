@@ -8,12 +8,12 @@ import pytest
 
 from pytest_rageval import hookspecs
 from pytest_rageval.core.errors import CallableError, InputError
+from pytest_rageval.models import ClientPart, ConfiguredModels, ProviderRequest, client_parts
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.sources import MakeSource, Source
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.default_components import ClientPart, ConfiguredModels, ProviderRequest, client_parts
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.outcome import SCORING_VERSION
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.models.generator import LLMGenerator
 from pytest_rageval.models.prompt_rendering import Prompts
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.run.session import Session

@@ -2,14 +2,15 @@
 
 import pytest
 
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.citation_support.scores import SUPPORT_OF_STATEMENTS, statements
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from tests.foreign_plugins import WITHOUT

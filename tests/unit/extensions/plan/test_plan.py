@@ -8,13 +8,14 @@ import pluggy
 import pytest
 
 from pytest_rageval import hookspecs
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.core.errors import InputError, ReplyPending
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.resolution import resolve_options
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session

@@ -6,12 +6,13 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_rageval.answers.comparators import CANONICAL_RULES
+from pytest_rageval.answers.judge.default import DefaultJudge
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.extensions.providers.embedded import EmbeddedClient, EmbeddedServer, Weights
 from pytest_rageval.lib.secret import Secret
+from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.models.messages import Request
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.run.default_components import DefaultGenerator, DefaultJudge
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from tests.unit.models.scripted import Answer, ScriptedServer, completion

@@ -14,11 +14,11 @@ import pytest
 
 from pytest_rageval.core.errors import CallableError, ContextOverflow, RagevalError, ServerError, Unscored
 from pytest_rageval.extensions.providers.user_client import UserServer
+from pytest_rageval.models import ClientPart
 from pytest_rageval.models import sender as sender_module
 from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
-from pytest_rageval.run.default_components import ClientPart
 from tests.unit.models.scripted import Answer, ScriptedServer, completion, error
 
 POLICY = RequestPolicy(concurrency=4, timeout_s=30, retries=1)
