@@ -9,11 +9,14 @@ import pytest
 
 from pytest_rageval.baseline import Baseline
 from pytest_rageval.core.errors import InputError, StaleBaselineError
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.failures import Room
+from pytest_rageval.run.base import TestRecord
 from pytest_rageval.run.judged import OutOfBoundsError
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
+from pytest_rageval.scores.pipeline import Dependencies
 from tests.unit.run.marked import EVALS, NODEID, Mark, components, evalset_of, evaluated, marked, threshold
 
 
@@ -248,3 +251,18 @@ def test_a_score_without_a_cut_off_takes_those_of_the_run(settings: Settings, tm
     single = Session(settings.replace(cutoffs=(3,)))
     assert evaluated(single, tmp_path).score("hit", {}).name == "hit@3"
     single.close()
+
+
+def test_a_test_names_only_the_served_models_that_its_scores_depend_on() -> None:
+    served = {"m": ["m-1"], "a": ["a-1"], "b": ["b-1"], "m at http://two": ["m-2"], "other": ["other-1"]}
+    request, judged = ScoreRequest("answer.em@1"), ScoreRequest("answer.correct@1")
+    record = TestRecord(
+        served=served,
+        dependencies={
+            request: Dependencies({"generator": "m at http://one", "scoring": "1"}, {}, ""),
+            judged: Dependencies({"generator": "m at http://two", "judge": "a, b at http://two"}, {}, ""),
+        },
+    )
+    assert record.served_to([request]) == {"m": ["m-1"]}
+    assert record.served_to([request, judged]).keys() == {"m", "a", "b", "m at http://two"}
+    assert TestRecord().served_to([request]) == {}
