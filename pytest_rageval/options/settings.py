@@ -213,6 +213,11 @@ class Settings(CoreOptions):
         return self.batch == "submit" and not self.plan
 
     @property
+    def may_lack_replies(self) -> bool:
+        """Whether replies, and so results, may be missing: in a plan, and while a batch is collected."""
+        return self.plan or self.collects
+
+    @property
     def plans_without_cassette(self) -> bool:
         """Whether this is a plan before the cassette is recorded."""
         return self.plan and self.cassette is not None and not self.cassette.exists()

@@ -95,15 +95,6 @@ class BaseSession:
         self._resolved: dict[ScoreRequest, tuple[ResolvedScore, ScoreDef]] = {}
         self.spool: Spool = Spool()
 
-    @property
-    def counts_only(self) -> bool:
-        return self.settings.plan
-
-    @property
-    def may_lack_replies(self) -> bool:
-        """True if replies, and so results, may be missing: in a plan, and while a batch is collected."""
-        return self.counts_only or self.settings.collects
-
     def resource(self, make: "Callable[[Any], T]") -> T:
         """Return what `make` returns for this session, such as a class of an extension: one object in each session.
 
@@ -119,13 +110,14 @@ class BaseSession:
         baseline: Baseline = baseline_of(self.settings)
         return baseline
 
-    @property
-    def tests_sharing_alpha(self) -> int:
-        """The number of tests in the baseline that share the error rate of the gate, at least 1.
+    def tests_sharing_alpha(self, thresholds: Iterable[Threshold]) -> int:
+        """Return the number of tests that share the level of these thresholds; 1 if none has a baseline.
 
-        It does not depend on which tests run, so that a test has the same verdict alone, in a shard and in the whole
-        suite.
+        They are the tests of the baseline that share the error rate of the gate, whichever tests run, so that a test
+        has the same verdict alone, in a shard and in the whole suite.
         """
+        if not any(item.uses_baseline for item in thresholds):
+            return 1
         try:
             return max(1, len(self.baseline.alpha_sharing_tests))
         except RagevalError:

@@ -95,10 +95,6 @@ class JudgedTest:
     def before(self) -> list[str]:
         return joined(self.session.hook.pytest_rageval_before_test(test=self))
 
-    def tests_sharing_alpha(self, thresholds: Iterable[Threshold]) -> int:
-        """Return the number of tests that share the level of these thresholds; 1 if none has a baseline."""
-        return self.session.tests_sharing_alpha if any(item.uses_baseline for item in thresholds) else 1
-
     def judge(
         self,
         thresholds: Sequence[Threshold],
@@ -110,7 +106,7 @@ class JudgedTest:
 
         `early` has the scores that are known in part, and not recorded; they need some shares of the test's level.
         """
-        tests = self.tests_sharing_alpha(thresholds)
+        tests = self.session.tests_sharing_alpha(thresholds)
         scores = {
             (key, sliced): self.session.score_or_error(key[0], self.record.runs[key], sliced=sliced)
             for key, sliced in dict.fromkeys((item.score_key, bool(item.where)) for item in thresholds)

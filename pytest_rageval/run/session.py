@@ -441,7 +441,7 @@ class Session(BaseSession):
             await self.check_gold_texts(pipeline, evalset, resolved)
         key = (pipeline, evalset.digest, resolved)
         if key not in self._outcomes:
-            sends_requests = not self.may_lack_replies
+            sends_requests = not self.settings.may_lack_replies
             if pipeline.has_custom_judge and score.asks and score.separable and sends_requests:
                 # The user's judge is called after a paid answer of the model. The first examples show whether the judge
                 # works before the answers to all questions are paid for.

@@ -190,7 +190,7 @@ class TestRun(JudgedTest):
 
     def agreement(self, request: "AgreementRequest") -> "Agreement":
         self.session.hook.pytest_rageval_before_call(test=self, call="rageval.agreement()")
-        if self.session.counts_only:
+        if self.session.settings.plan:
             # Errors are ignored: in a run, the table lists these scores as missing.
             self.session.count_requests(self.components, self.evalset, request.score_requests)
             return cast("Agreement", self._stand_in(request))
@@ -213,11 +213,11 @@ class TestRun(JudgedTest):
 
     def retrieve(self, query: Query, k: int) -> Ranking:
         ranking = self.session.retrieve(self.components, query, k)
-        return cast("Ranking", self._stand_in(ranking)) if self.session.counts_only else ranking
+        return cast("Ranking", self._stand_in(ranking)) if self.session.settings.plan else ranking
 
     def answer(self, query: Query, k: int) -> str:
         self.uses.add("generator")
-        if not self.session.counts_only:
+        if not self.session.settings.plan:
             return self.session.answer(self.components, query, k)
         try:
             text: str | Planned = self.session.answer(self.components, query, k)
@@ -267,7 +267,7 @@ class TestRun(JudgedTest):
         if partial_scores is not None:
             tested = [item for item in whole if item.max_drop is not None and not item.policy.strict]
             groups = len({item.policy.fixed_cluster for item in tested})
-            tests = level_shares(self.tests_sharing_alpha(thresholds))
+            tests = level_shares(self.session.tests_sharing_alpha(thresholds))
             early, extra_alpha_shares = partial_scores.evaluate(tests=tests, groups=groups)
         problems += self.judge(thresholds, early, extra_alpha_shares=extra_alpha_shares)
         return [*problems, *self.after([result.threshold for result in self.judged])]

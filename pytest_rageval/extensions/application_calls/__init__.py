@@ -73,7 +73,7 @@ BYPASSED: Final = (
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
     """Remember whether the user's own generator was to answer, and no request came to the proxy."""
     session = test.session
-    if not session.settings.gateway or session.counts_only or session.gateway.serves_application:
+    if not session.settings.gateway or session.settings.plan or session.gateway.serves_application:
         return ()
     from pytest_rageval.models import DefaultGenerator  # noqa: PLC0415 - few runs have the proxy
 

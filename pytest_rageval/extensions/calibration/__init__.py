@@ -110,7 +110,9 @@ def pytest_rageval_before_test(test: "JudgedTest") -> Sequence[str]:
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
     """Request the verdicts that correct these scores, where no result is reported yet; return errors."""
     gate, session = _gate(test), test.session
-    return gate.ask(thresholds) if gate and (session.may_lack_replies or session.settings.shard) else ()
+    return (
+        gate.ask(thresholds) if gate and (session.settings.may_lack_replies or session.settings.shard) else ()
+    )
 
 
 @hookimpl

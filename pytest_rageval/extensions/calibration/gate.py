@@ -87,7 +87,7 @@ class CalibrationGate:
         for bounds in self._known.bounds:
             try:
                 calibration = self._calibration(bounds.labels, bounds.comparator)
-                if self._session.counts_only or self._session.settings.shard:
+                if self._session.settings.plan or self._session.settings.shard:
                     continue
                 result = check_bounds(calibration, bounds)
             except RagevalError as error:

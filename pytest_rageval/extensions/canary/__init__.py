@@ -93,7 +93,7 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
 
 @hookimpl
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
-    compared = [item for item in thresholds if test.session.counts_only and _has_canary(test, item)]
+    compared = [item for item in thresholds if test.session.settings.plan and _has_canary(test, item)]
     if compared:
         from pytest_rageval.extensions.canary.canary import plan_canaries  # noqa: PLC0415 - see above
 

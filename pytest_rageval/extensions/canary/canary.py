@@ -156,7 +156,7 @@ def _new_outcomes(
         outcome.example
         for outcome in outcomes
         # In a plan no outcome has a value.
-        if (outcome.value is not None or test.session.counts_only) and _has_same_passages(outcome, before)
+        if (outcome.value is not None or test.session.settings.plan) and _has_same_passages(outcome, before)
     ]
     chosen = Random(test.session.settings.seed).sample(same, min(count, len(same)))  # noqa: S311 - no secret
     return _with_new_replies(test.session, test.components, chosen, request) if chosen else []

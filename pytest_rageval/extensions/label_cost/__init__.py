@@ -25,7 +25,7 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> dict[str, object]:
     components, settings = getattr(test, "components", None), test.session.settings
     if not names.issuperset({LABELS, ANSWERS}) or test.record.own or components is None:
         return {}
-    if test.session.may_lack_replies or settings.shard:
+    if test.session.settings.may_lack_replies or settings.shard:
         return {}
     costs = _costs(cast("TestRun", test))
     return {"notes": [f"cost, cached replies included: {'; '.join(costs)}"]} if costs else {}

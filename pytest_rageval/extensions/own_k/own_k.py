@@ -70,7 +70,7 @@ def observe(test: TestRun) -> None:
         before = session.baseline.tests.get(test.marked.nodeid, {})
     # The merge of a shard may write a baseline.
     is_wanted = "own_k" in before or session.settings.update_baseline or session.settings.shard is not None
-    if session.may_lack_replies or not is_wanted:
+    if session.settings.may_lack_replies or not is_wanted:
         return
     retriever = session.pipelines.get(test.components).retriever
     if not isinstance(retriever, Retriever) or retriever.replays or retriever.k_use == "required":

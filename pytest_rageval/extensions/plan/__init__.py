@@ -44,14 +44,14 @@ def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Seque
 
 @hookimpl(tryfirst=True)
 def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
-    if not test.session.counts_only:
+    if not test.session.settings.plan:
         return None
     return [*test.before(), *(map(str, _count(test, thresholds)) if thresholds else ())]
 
 
 @hookimpl(tryfirst=True)
 def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Score | None":
-    if not test.session.counts_only:
+    if not test.session.settings.plan:
         return None
     for error in _count(test, [threshold]):
         raise error

@@ -125,7 +125,7 @@ def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") 
 @hookimpl
 def pytest_rageval_evaluate_call(test: "TestRun") -> None:
     """Leave a call of `rageval.score` to the core, which records it: the only shard has all questions."""
-    test.is_recorded |= test.session.settings.shard is not None and not test.session.may_lack_replies
+    test.is_recorded |= test.session.settings.shard is not None and not test.session.settings.may_lack_replies
 
 
 @hookimpl
