@@ -14,10 +14,10 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
+from pytest_rageval.baseline import file as baseline_file
 from pytest_rageval.cli import main
 from pytest_rageval.extensions.history import history
 from pytest_rageval.extensions.stores import redis
-from pytest_rageval.gate import baseline
 from pytest_rageval.models import cassette
 from pytest_rageval.models.stores import sqlite_file
 from pytest_rageval.reports import build as results
@@ -168,7 +168,7 @@ def test_the_page_on_compatibility_has_the_bounds_and_the_versions():
     pythons = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["project"]["classifiers"]))
     assert f"| Python | {pythons[0]} to {pythons[-1]} |" in text
     versions = {
-        "baseline": f"schema {baseline.SCHEMA}",
+        "baseline": f"schema {baseline_file.SCHEMA}",
         "cassette": f"version {cassette.VERSION}",
         "cache: SQLite": f"schema {sqlite_file.SCHEMA}",
         "cache: Redis, diskcache": f"version {redis.VERSION}, a part of each key",
