@@ -117,6 +117,26 @@ async def test_a_request_that_is_refused_for_ever_is_unscored_where_others_succe
         await poison
 
 
+async def test_a_failure_counts_from_the_last_success(clock: Clock) -> None:
+    delays = iter([250.0])
+
+    class _Slow(_Client):
+        async def complete(self, request: Request, *_: object) -> tuple[Reply, float | None]:
+            if request == ASKED:
+                return REPLY, None
+            await asyncio.sleep(next(delays, 0.1))
+            raise RetryableError("the server answered 429: busy", "throttled")
+
+    server_sender = Sender(_Slow(_failing()), Limiter(4), 600.0, 4, PATIENCE_S)
+    began = clock.now
+    slow = asyncio.create_task(server_sender.send(Request("u", "slow", ASKED.messages)))
+    await asyncio.sleep(240)
+    assert await server_sender.send(ASKED) == REPLY
+    with pytest.raises(ServerError):
+        await slow
+    assert clock.now - began == pytest.approx(240 + PATIENCE_S, abs=2)
+
+
 @pytest.mark.parametrize("why", ["throttled", "slow", "unreached", "failed"])
 async def test_patience_ends_whatever_kind_of_failure(clock: Clock, why: Any) -> None:
     server_sender = _sender(_failing(why, delay_s=60.0), retries=1000)
