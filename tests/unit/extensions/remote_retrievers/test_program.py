@@ -80,18 +80,14 @@ def test_one_program_answers_all_questions(loop, command, tmp_path):
         ("other", ConnectionError, 'answers no question: {"id": 99, '),
     ],
 )
-def test_a_program_that_fails_fails_all_that_follow(command, tmp_path, query, kind, problem):
+async def test_a_program_that_fails_fails_all_that_follow(command, tmp_path, query, kind, problem):
     retriever = CommandRetriever([command[0], "-u", *command[1:]], cwd=tmp_path, timeout=10, concurrency=2)
-
-    async def ask() -> list[object]:
-        await retriever("a", 1)
-        (await retriever._resource.get())._timeout = 0.7
-        return await asyncio.gather(
-            retriever(query, 1), retriever("b", 1), retriever("c", 1), return_exceptions=True
-        )
-
     began = time.monotonic()
-    failed, *_, last = asyncio.run(ask())
+    await retriever("a", 1)
+    (await retriever._resource.get())._timeout = 0.7
+    failed, *_, last = await asyncio.gather(
+        retriever(query, 1), retriever("b", 1), retriever("c", 1), return_exceptions=True
+    )
     with pytest.raises(kind, match=problem):
         raise failed
     assert str(failed) == str(last)
