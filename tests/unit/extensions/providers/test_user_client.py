@@ -317,22 +317,17 @@ def test_no_key_is_shown(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of-the-library" not in repr(server)
 
 
-def test_the_method_of_a_library_has_the_address_of_its_client(tmp_path: Path) -> None:
+async def test_the_method_of_a_library_has_the_address_of_its_client(tmp_path: Path) -> None:
     """Its replies have the same keys as those of that base URL."""
     with ScriptedServer(Answer(400, error("Unknown parameter: 'top_k'.")), "fine") as scripted:
         gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY))
-
-        async def main() -> Reply:
-            client = openai.AsyncOpenAI(api_key="sk-nobody", base_url=f"{scripted.url}/", max_retries=0)
-            server = UserServer(ClientPart(client.chat.completions.create))
-            assert server.base_url == scripted.url
-            try:
-                return await gateway.get_reply(server, request(server, top_k=3))
-            finally:
-                await gateway.close()
-                await client.close()
-
-        assert asyncio.run(main()).without == "top_k"
+        client = openai.AsyncOpenAI(api_key="sk-nobody", base_url=f"{scripted.url}/", max_retries=0)
+        server = UserServer(ClientPart(client.chat.completions.create))
+        assert server.base_url == scripted.url
+        reply = await gateway.get_reply(server, request(server, top_k=3))
+        await gateway.close()
+        await client.close()
+    assert reply.without == "top_k"
     assert [body.get("top_k") for body in scripted.requests] == [3, None]
 
 
