@@ -284,7 +284,7 @@ def _generate(*_: object) -> str:
     raise AssertionError("called in a plan")
 
 
-def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
+async def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
     remarks: Counter[str] = Counter()
 
     def count(remark: str) -> None:
@@ -294,16 +294,12 @@ def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
         PlanStub(f"rageval_{name}", part, count)
         for name, part in (("generator", _generate), ("judge", _Judge()))
     )
-
-    async def call_all() -> list[Any]:
-        return await asyncio.gather(
-            generator("Which?", []),
-            generator("Which?", [], sample=2),
-            judge.compare("Which?", ["c7"], "c7"),
-            return_exceptions=True,
-        )
-
-    outcomes = asyncio.run(call_all())
+    outcomes = await asyncio.gather(
+        generator("Which?", []),
+        generator("Which?", [], sample=2),
+        judge.compare("Which?", ["c7"], "c7"),
+        return_exceptions=True,
+    )
     assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(Planned, "not called in a plan")] * 3
     assert remarks == {
         "calls of rageval_generator, your own function: their requests are not counted": 2,
