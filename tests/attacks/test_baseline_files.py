@@ -99,6 +99,12 @@ def test_a_path_behind_the_option_is_a_path(worse, arguments):
     worse.run(*arguments).assert_outcomes(passed=1)
 
 
+def test_another_value_after_the_option_is_refused(worse):
+    result = worse.run(f"{UPDATE}=fource")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert _mean(worse) == 1.0
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -176,15 +182,77 @@ def good(project):
     return project
 
 
-def test_a_renamed_test_is_an_error_on_a_laptop_too(good):
-    good.test(
-        BOUND.replace("test_gate", "test_gates") + BOUND.replace("gate", "more").replace("recall", "hit")
-    )
-    result = good.run()
-    result.assert_outcomes(failed=1, errors=1)
+@pytest.mark.parametrize("how", ["option", "ini"])
+def test_a_baseline_that_was_named_has_to_be_there(good, how):
+    """Attack: a mistyped file name, with which no score would be compared."""
+    if how == "ini":
+        good.ini(rageval_baseline="evals/mian.json")
+    result = good.run(*(["--rageval-baseline=evals/mian.json"] if how == "option" else []))
+    result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
-        ["*has no entry for test_it.py::test_gates; renamed from test_it.py::test_gate?*"]
+        [
+            "The baseline *evals/mian.json cannot be read: there is no such file.",
+            "Check rageval_baseline and --rageval-baseline; or write it *: pytest --rageval-update-baseline",
+        ]
     )
+    good.run(UPDATE, "--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
+    good.run("--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
+
+
+def test_a_link_that_leads_nowhere_is_no_first_run(good):
+    path = good.path / "rageval_baseline.json"
+    path.unlink()
+    path.symlink_to(good.path / "gone.json")
+    result = good.run()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["The baseline *rageval_baseline.json cannot be read: it is a link to *gone.json, *"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        # The function was renamed.
+        (
+            BOUND.replace("test_gate", "test_gates"),
+            "has no entry for test_it.py::test_gates; renamed from test_it.py::test_gate?",
+        ),
+        # The test was moved into a class.
+        (
+            "class TestAll:\n    " + BOUND.replace("\n", "\n    ").replace("()", "(self)").rstrip() + "\n",
+            "has no entry for test_it.py::TestAll::test_gate; renamed from test_it.py::test_gate?",
+        ),
+        # The test got a parameter.
+        (
+            '@pytest.mark.parametrize("k", [1])\n' + BOUND.replace("()", "(k)"),
+            "has no entry for test_it.py::test_gate[[]1]; renamed from test_it.py::test_gate?",
+        ),
+        # The test was replaced by an unrelated test.
+        (
+            BOUND.replace("test_gate", "test_quite_different_things"),
+            "has no entry for *::test_quite_different_things.",
+        ),
+        # The threshold has another score.
+        (
+            BOUND.replace("recall@1", "recall@2"),
+            "has no recall@2 of test_it.py::test_gate; it has recall@1. Did you mean recall@1?",
+        ),
+        (
+            BOUND.replace("max_drop", "comparator=None, order=None, max_drop").replace("recall", "mrr"),
+            "has no mrr@1 of *",
+        ),
+    ],
+)
+def test_a_test_missing_in_the_baseline_is_an_error(good, body, message):
+    good.test(body + BOUND.replace("gate", "more").replace("recall", "hit"))
+    for arguments in (("--rageval=require_baseline=true",), ()):
+        result = good.run(*arguments)
+        is_error = arguments or "renamed" in message
+        result.assert_outcomes(failed=1, **{"errors" if is_error else "passed": 1})
+        lines = [line for line in result.outlines if "rageval_baseline.json has n" in line]
+        pytest.LineMatcher(lines).fnmatch_lines([f"*: *rageval_baseline.json {message}*"])
+        assert "un pytest --rageval-update-baseline " in " ".join(result.outlines)
 
 
 @pytest.mark.parametrize("named", ["no file", "new test", "new score"])
@@ -212,6 +280,13 @@ def test_what_has_no_baseline_yet_is_a_warning_and_under_ci_an_error(project, na
     assert sorted(verdicts) == ["new"] + ["pass"] * (named != "no file")
 
 
+def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
+    good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
+    result = good.run()
+    result.assert_outcomes(failed=1)
+    assert "0.400 is below the minimum 0.9" in " ".join(result.outlines)
+
+
 def test_another_root_directory_is_no_first_run(good):
     """Attack: `--rootdir`, or an ini file in a parent folder, changes every node id.
 
@@ -231,9 +306,70 @@ def test_another_root_directory_is_no_first_run(good):
     )
 
 
+def test_a_root_directory_without_the_baseline_is_no_first_run(good):
+    inner = good.path / "inner"
+    inner.mkdir()
+    for name in ("test_it.py", "conftest.py", "evals.jsonl"):
+        (good.path / name).rename(inner / name)
+    result = good.run("--rootdir=inner", "inner")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["There is no baseline in *inner, the root directory, and there is one in *"])
+    good.run("--rootdir=inner", "inner", UPDATE).assert_outcomes(passed=2)
+    good.run("--rootdir=inner", "inner").assert_outcomes(passed=2)
+
+
+def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
+    project.test(BOUND)
+    result = _run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["warning: *recall@1: 1.000 has no baseline yet *--rageval-update-baseline writes one"]
+    )
+    monkeypatch.setenv("CI", "true")
+    result = _run(project)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["*has no baseline yet *(--rageval require_baseline=true, the default under CI=true)"]
+    )
+    _run(project, "--rageval=require_baseline=false").assert_outcomes(passed=1)
+    project.ini(rageval_require_baseline="false")
+    _run(project).assert_outcomes(passed=1)
+    _run(project, "--rageval=require_baseline=true").assert_outcomes(errors=1)
+
+
 # Gates that were removed.
 
 GONE = "? of ? gated test* not compared with the baseline*"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("def test_gate(): pass\n", "  test_it.py::test_gate: not collected: *"),
+        ("", "  test_it.py::test_gate: not collected: *"),
+        ("def test_gate(rageval): pass\n", "  test_it.py::test_gate: no threshold compared recall@1"),
+        (BOUND.replace("max_drop", "min"), "  test_it.py::test_gate: no threshold compared recall@1"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("-q",)])
+def test_a_threshold_that_was_removed_is_listed(project, monkeypatch, body, message, arguments):
+    """Attack: the test, its mark or its max_drop is removed.
+
+    A full run lists the entry; under CI=true it is an error.
+    """
+    more = BOUND.replace("gate", "more")
+    project.evalset(8)
+    project.test(BOUND + more)
+    project.run(UPDATE).assert_outcomes(passed=2)
+    project.test(body + more)
+    result = _run(project, *arguments)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([GONE, message])
+    result.stdout.no_fnmatch_line("  test_it.py::test_more*")
+    monkeypatch.setenv("CI", "true")
+    result = _run(project, *arguments)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([GONE, message])
 
 
 def test_workers_tell_which_gates_there_were(project, monkeypatch):
@@ -259,10 +395,18 @@ def test_a_test_that_fails_before_it_compares_keeps_its_entry(project):
 
 NONSENSE = {
     "1e300": "1e+300",
+    "-1e300": "-1e+300",
+    "1e400": "inf",
+    "-1e400": "-inf",
     "NaN": "nan",
+    "Infinity": "inf",
+    "-Infinity": "-inf",
+    "9" * 400: "inf",
     "-" + "9" * 5000: "*",
     "true": "True",
+    "false": "False",
     '"1.0"': "'1.0'",
+    "[1.0]": "[[]1.0]",
     '{"score": 1.0}': "{'score': 1.0}",
 }
 
@@ -310,6 +454,19 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         ["The baseline *question q7 in recall@1 of test_it.py::test_gate has the score*"]
+    )
+
+
+@pytest.mark.parametrize("value", ["-5", "-0.01", "1.5", "-1e99"])
+def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
+    project = spoiled(value)
+    project.lose(*range(1, 13))
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "The baseline *: question q7 in recall@1 of test_it.py::test_gate has the score *, and * from 0 to 1."
+        ]
     )
 
 

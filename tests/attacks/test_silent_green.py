@@ -106,6 +106,16 @@ def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
     pytest.LineMatcher([text]).fnmatch_lines([f"*{why}*"])
 
 
+def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
+    hundred.test(GATE.format(bounds="max=0.898"))
+    hundred.lose(*range(1, 11))
+    _fail(hundred, 4)
+    result = hundred.run()
+    result.assert_outcomes(failed=1)
+    text = " ".join(" ".join(result.outlines).split())
+    assert "with 1 for each of them it would be 0.900, above the maximum 0.898" in text
+
+
 @pytest.mark.parametrize("arguments", ['where={"topic": "odd"}', 'by="topic"'])
 def test_a_slice_counts_what_the_retriever_failed_at(hundred, arguments):
     """In a slice of 50 questions, 2 failed questions count as 0: they are 4% of the slice."""
@@ -170,6 +180,18 @@ def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
     result.stdout.fnmatch_lines([warning])
 
 
+def test_what_the_eval_set_lacks_is_no_loss(hundred):
+    """An example without gold passages has no score with any retriever, so there is no warning."""
+    path = hundred.path / "evals.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    record = json.loads(lines[0]) | {"gold": []}
+    path.write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n", encoding="utf-8")
+    hundred.test(GATE.format(bounds="min=1.0"))
+    result = hundred.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("warning*")
+
+
 # Questions that vanish from the comparison.
 
 
@@ -214,6 +236,61 @@ def test_an_eval_set_that_is_cut_to_a_few_lost_questions_fails(cut, monkeypatch,
             in text
         )
         assert "at least 5 examples are needed" in text
+
+
+def test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error(hundred, monkeypatch):
+    hundred.test(GATE.format(bounds="max_drop=0.02"))
+    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    hundred.lose(*range(1, 31))
+    path = hundred.path / "evals.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    reworded = [line.replace("What is the code", "Tell me the code") for line in lines[20:30]]
+    path.write_text("\n".join([*reworded, *lines[30:]]) + "\n", encoding="utf-8")
+    counts = "warning: *: questions since the baseline: 20 removed, 0 new, 10 edited; they are not compared"
+    gone = (
+        "recall@1: 30 of 100 questions of the baseline cannot be compared*: 20 removed (*), 10 edited (*). *"
+    )
+    result = hundred.run("-q")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([counts, f"warning: *: {gone}Under CI=true this is an error"])
+    monkeypatch.setenv("CI", "true")
+    result = hundred.run("-q")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"{gone}--rageval-update-baseline", counts])
+    result = hundred.run("-q", "--rageval=max_removed=0.3")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [counts, "warning: *: recall@1: a drop among 10 of 80 examples would not be seen; *"]
+    )
+
+
+@pytest.mark.parametrize("inconclusive", ["warn", "fail"])
+def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
+    """Attack: 10 of 100 questions are lost, and their replies cannot be read: "drop 0.000"."""
+    hundred.use(llm)
+    hundred.gate("answer.correct@1 max_drop=0.02")
+    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    previous_model = llm.model
+    items = tuple(f"item-{n}?" for n in range(1, 11))
+    llm.model = lambda prompt: (
+        "perhaps"
+        if "Answer to check" in prompt and any(item in prompt for item in items)
+        else previous_model(prompt)
+    )
+    result = hundred.run(
+        "-q",
+        "--rageval-refresh",
+        "--rageval=max_unscored=0.1",
+        f'--rageval=policy={{"pr": {{"inconclusive": "{inconclusive}"}}}}',
+    )
+    result.assert_outcomes(**{"failed" if inconclusive == "fail" else "passed": 1})
+    text = " ".join(" ".join(result.outlines).split())
+    assert "is 1.000 as before" in text
+    assert (
+        "10 examples had a score in the baseline and have none now: the judge's reply is neither yes nor no"
+        in text
+    )
+    assert "with 0 for each the drop would be 0.100. Chance alone: fewer than 1 in 1,000 comparisons" in text
 
 
 # Bounds and judges with which every retriever passes.

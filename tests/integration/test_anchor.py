@@ -44,6 +44,7 @@ def _git(project, *arguments):
 
 @pytest.fixture
 def hundred(project):
+    """A project with 100 questions and a pinned anchor, at which the retriever finds the document of every question."""
     project.evalset(100)
     _lose(project, 0)
     project.policies(pr="max_total_drop = 0.05")
@@ -54,6 +55,7 @@ def hundred(project):
 
 @pytest.mark.long
 def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
+    """If each of 20 updates loses a question, `max_drop` passes, and `max_total_drop` fails from the sixth on."""
     results = []
     for lost in range(1, 21):
         _lose(hundred, lost)
@@ -201,7 +203,10 @@ def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
 
 
 def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
-    """A partial run keeps the anchor of a test that no longer exists, for example after a rename."""
+    """A partial run keeps the anchor of a test that no longer exists, for example after a rename.
+
+    A full run removes it.
+    """
     path = hundred.path / "rageval_baseline.json"
     document = _file(hundred)
     document["anchors"]["test_it.py::test_old"] = document["anchors"].pop("test_it.py::test_gate")
@@ -211,3 +216,25 @@ def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
     result = hundred.run(UPDATE, "-q")
     result.stdout.fnmatch_lines(["  test_it.py::test_old: its anchor is removed, as the test is gone"])
     assert "anchors" not in _file(hundred)
+
+
+def test_tests_with_a_total_drop_share_the_level_too(hundred):
+    """Half of the level 0.05 is divided between two marked tests; for the anchor, all of it.
+
+    The anchor's first comparison gets an eighth of its test's share; `rageval.score` is not divided.
+    """
+    hundred.policies(total="max_total_drop = 0.05")
+    hundred.test(
+        GATE.format(spec="recall@1", bounds="max_drop=0.02")
+        + GATE.format(spec="recall@1", bounds="max_drop=0.02, policy='total'").replace(
+            "test_gate", "test_total"
+        )
+        + "def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02, policy='total')\n"
+    )
+    hundred.run(UPDATE, PIN)
+    hundred.run("--rageval-report=report.json").assert_outcomes(passed=3)
+    tests = hundred.read()["tests"]
+    gate, own, total = (test["scores"][0] for test in tests)
+    assert (gate["baseline"]["alpha"], "anchor" in gate) == (0.0125, False)
+    assert (total["anchor"]["alpha"], total["baseline"]["alpha"]) == (0.025 / 8, 0.0125)
+    assert own["anchor"]["alpha"] == 0.05 / 8

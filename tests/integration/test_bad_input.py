@@ -35,10 +35,36 @@ def test_a_missing_retriever_shows_the_lines_to_write(project):
     )
 
 
-def test_a_broken_eval_set_is_named_with_its_line(project):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("recal@2", "There is no score 'recal'. Did you mean recall?"),
+        ("answer.bleurt@2", "There is no score 'answer.bleurt'.*"),
+        ("recall", "'recall' has no cut-off*"),
+        ("recall@0", "'recall@0': the cut-off k is 0, *"),
+        ("recall@-1", "'recall@-1': the cut-off k is -1, *"),
+        ("recall at 5", "'recall at 5' is not a score. *"),
+    ],
+)
+def test_a_score_that_is_none_is_named(project, spec, message):
+    project.test(GATE.format(spec=spec))
+    errors_with(project.run(), message)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "evals.jsonl contains no examples."),
+        ("{]\n", "evals.jsonl line 1 is not JSON: *"),
+        ('{"id": "a"}\n', 'evals.jsonl line 1: "question" is missing. Found: id.'),
+        ('\n{"id": "a", "question": 7}\n', 'evals.jsonl line 2: "question" is 7, expected text.'),
+    ],
+)
+def test_a_broken_eval_set_is_named_with_its_line(project, content, message):
     project.test(GATE.format(spec="recall@2"))
-    (project.path / "evals.jsonl").write_text("{]\n", encoding="utf-8")
-    errors_with(project.run(), "evals.jsonl line 1 is not JSON: *")
+    (project.path / "evals.jsonl").write_text(content, encoding="utf-8")
+    errors_with(project.run(), message)
 
 
 def test_a_missing_eval_set_says_where_it_was_looked_for(project):
@@ -126,6 +152,13 @@ def test_a_threshold_without_an_eval_set_shows_the_mark(project):
             '"recall@2"',
             "*has no bound: give min, *. To show the score and bound nothing, call rageval.score('recall@2') *",
         ),
+        (
+            '"recall@2", minimum=1',
+            "*no keyword 'minimum'. Did you mean min? Allowed: min, max, max_drop, max_lost, *",
+        ),
+        ('"recall@2", min="1"', "*min='1' is not a number."),
+        ('"recall@2", min=0.9, max=0.1', "*min=0.9 is above max=0.1."),
+        ("min=0.9", "*needs the name of one score, *"),
         ('"recall@2", min=1, where={"topic": "none"}', "No example has topic='none'. The tags there are:"),
     ],
 )
@@ -139,6 +172,15 @@ def test_a_threshold_that_makes_no_sense_is_named(project, marker, message):
     ("body", "message"),
     [
         ("return None", "rageval_retriever returned NoneType for 'What is the code of item-1?'."),
+        ("return 'doc'", "rageval_retriever returned str for *"),
+        ("return {'id': 'doc'}", "rageval_retriever returned dict with the fields id for *"),
+        ("return {'doc'}", "rageval_retriever returned set for *"),
+        (
+            "from pytest_rageval import Document; return [Document('doc', span=('a.md', 5))]",
+            "*, at rank 1, a document that has an invalid span: ('a.md', 5).",
+        ),
+        ("return [{'name': 'doc'}]", "*, at rank 1, a document that has no text: dict with the keys name."),
+        ("return [3]", "*, at rank 1, a document that has no text: int."),
         ("return 1 / 0", "rageval_retriever raised for *: ZeroDivisionError: division by zero"),
     ],
 )
@@ -234,6 +276,10 @@ def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(
         ),
         (
             "async def rageval_retriever():\n    return lambda query, k: []",
+            "The fixture rageval_retriever is an async function, which nothing awaits. *",
+        ),
+        (
+            "async def rageval_retriever():\n    yield lambda query, k: []",
             "The fixture rageval_retriever is an async function, which nothing awaits. *",
         ),
         (
@@ -338,7 +384,10 @@ def test_an_unknown_model_is_named(project, llm):
 
 
 def test_a_key_without_a_model_is_an_error_for_what_needs_one_alone(project, monkeypatch):
-    """No model is chosen by default, because it costs money."""
+    """A key without a model is an error for scores that need a model.
+
+    No model is chosen by default, because it costs money.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=0.1)\ndef test_ranking(): pass\n'

@@ -138,6 +138,11 @@ def test_only_what_max_drop_bounds_is_written(project):
     project.run(UPDATE)
     assert set(_tests(project)) == {"test_it.py::test_one"}
     text = (project.path / "rageval_baseline.json").read_bytes()
+    project.test(TWO.replace("max_drop=0.02", "min=0.5"))
+    result = project.run(UPDATE)
+    result.stdout.fnmatch_lines(
+        ["baseline: nothing to write, no test that ran has a threshold with max_drop; *"]
+    )
     project.run(UPDATE, "--collect-only")
     assert (project.path / "rageval_baseline.json").read_bytes() == text
 
@@ -150,6 +155,19 @@ def test_a_baseline_that_cannot_be_written_fails_the_run(project):
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["The baseline *taken/baseline.json cannot be read: *"])
+
+
+def test_an_update_passes_whatever_the_baseline_says(project):
+    project.evalset(12)
+    project.test(ONE)
+    project.run(UPDATE)
+    project.lose(*range(1, 9))
+    project.run().assert_outcomes(failed=1)
+    result = project.run(UPDATE, "--rageval-report=report.json")
+    result.assert_outcomes(passed=1)
+    (test,) = project.read()["tests"]
+    assert (test["scores"][0]["reason"], test["scores"][0]["baseline"]) == ("0.333 is the new baseline", None)
+    project.run().assert_outcomes(passed=1)
 
 
 def test_an_update_says_what_it_lowers_and_raises(project):

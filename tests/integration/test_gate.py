@@ -5,6 +5,9 @@ import re
 
 import pytest
 
+from pytest_rageval.models.prompt_rendering import (
+    Prompts,  # for a run in this process, which uses what a test patches
+)
 from pytest_rageval.stats.mcnemar import mcnemar_p_value
 
 UPDATE = "--rageval-update-baseline"
@@ -98,6 +101,23 @@ def test_the_length_of_the_failure_is_the_readers_choice(project):
         assert more == ([line if len(line) <= 80 else f"{line[:79]}…"] if rest else [])
 
 
+def test_a_drop_that_may_be_noise_passes_with_a_warning(project):
+    """The warning names the questions that got worse, and says what so few questions can show, also with -q."""
+    project.evalset(12)
+    project.test(RECALL)
+    project.run(UPDATE)
+    project.lose(2)
+    warning = (
+        "warning: test_it.py::test_gate: recall@1: UNSURE: fell from 1.000 to 0.917 (allowed 0.02): 1 of 12 questions "
+        "worse, 0 better; look at q2 before you merge. Chance alone often does that. 12 questions show drops "
+        "above about 0.*; smaller ones need more"
+    )
+    for arguments in ((), ("-q",)):
+        result = project.run(*arguments)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines([warning])
+
+
 def test_a_cause_that_is_sure_is_said_of_a_drop_that_may_be_noise(project):
     project.evalset(12)
     project.test(RECALL)
@@ -111,6 +131,23 @@ def test_a_cause_that_is_sure_is_said_of_a_drop_that_may_be_noise(project):
     )
     result.stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {cause}"])
     assert cause in (project.path / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_strict_threshold_fails_until_a_drop_is_excluded(project):
+    """With five unchanged questions the policy "release" refuses a threshold of 0.02 and passes one of 0.5."""
+    project.evalset(5)
+    project.test(RECALL.replace("0.02", "0.02, policy='release'"))
+    project.run(UPDATE).assert_outcomes(passed=1)
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "recall@1: the policy 'release' could not pass: 5 questions cannot show that the drop is below 0.02, *"
+        ]
+    )
+    project.test(RECALL.replace("0.02", "0.5, policy='release'"))
+    result = project.run()
+    result.assert_outcomes(passed=1)
 
 
 def test_slices_are_compared_with_their_own_past(project):
@@ -259,6 +296,19 @@ def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed
     assert len(reported) == len(changed)
 
 
+def test_a_changed_prompt_is_named(project, llm, monkeypatch):
+    project.use(llm)
+    project.test(ASKING)
+    project.run(UPDATE).assert_outcomes(passed=1)
+    original = Prompts.fill
+    monkeypatch.setattr(Prompts, "fill", lambda *arguments: f"Please. {original(*arguments)}")
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["  generator prompt to generate: ???????????? in the baseline, ???????????? now"]
+    )
+
+
 def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch):
     project.evalset(5)
     project.use(llm)
@@ -273,10 +323,41 @@ def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch
     assert (project.path / "rageval_baseline.json").read_text(encoding="utf-8") == text
 
 
+def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, llm):
+    project.use(llm)
+    project.test(ASKING)
+    project.run(UPDATE)
+    project.lose(1, 2, 3)
+    minimum = '@pytest.mark.rageval_threshold("hit@1", min=0.9)\n'
+    project.test(minimum + ASKING)
+    result = project.run("--rageval-judge-model=m2")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "answer.correct@1: the baseline was made with other settings*",
+            "hit@1: 0.250 is below the minimum 0.9: *",
+        ]
+    )
+    project.test(ASKING.replace("max_drop", "min=0.9, max_drop"))
+    result = project.run("--rageval-judge-model=m2")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["answer.correct@1: 0.250 is below the minimum 0.9: *"])
+
+
 @pytest.mark.slow
-def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project):
-    text = "<<<<<<< HEAD\n{}\n=======\n"
-    problem = "is not JSON: it contains the marks of a merge conflict."
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it contains the marks of a merge conflict."),
+        ("{", "is not JSON: Expecting property name *"),
+        ('{"schema": 99, "tests": {}}', "has schema 99; this version reads up to 2. Update the package."),
+        (
+            '{"schema": 1, "tests": {"a": 1}}',
+            "is not a baseline of this package: a has no object of questions.",
+        ),
+    ],
+)
+def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, problem):
     project.evalset(5)
     path = project.path / "rageval_baseline.json"
     path.write_text(text, encoding="utf-8")
@@ -295,7 +376,10 @@ def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project):
 
 
 def test_the_baseline_may_be_another_file(project):
-    """Its path is relative to the current folder on the command line, and to the root directory in the ini file."""
+    """The baseline may be another file.
+
+    Its path is relative to the current folder on the command line, and to the root directory in the ini file.
+    """
     project.evalset(5)
     project.test(RECALL)
     project.run(UPDATE, "--rageval-baseline=evals/main.json")
@@ -303,6 +387,21 @@ def test_the_baseline_may_be_another_file(project):
     project.ini(rageval_baseline="evals/main.json", rageval_require_baseline="true")
     project.run().assert_outcomes(passed=1)
     project.run("--rageval-baseline=other.json").assert_outcomes(errors=1)
+
+
+def test_a_score_in_the_tests_own_words_is_gated_too(project):
+    """`max_drop` in `rageval.score` has a significance level of its own, as the number of calls is unknown."""
+    project.evalset(10)
+    body = "def test_own(rageval):\n    assert rageval.score('recall@1', max_drop=0.02) > 0.1\n"
+    project.test(body + RECALL)
+    project.run(UPDATE).assert_outcomes(passed=2)
+    assert set(_baseline(project)) == {"test_it.py::test_own", "test_it.py::test_gate"}
+    project.lose(1, 2, 3, 4, 5, 6)
+    result = project.run()
+    result.assert_outcomes(failed=2)
+    assert (
+        " ".join(" ".join(result.outlines).split()).count(": 6 of 10 questions worse, 0 better. Chance") == 2
+    )
 
 
 def test_an_update_and_a_plan_do_not_go_together(project):
@@ -368,13 +467,24 @@ def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
     assert not llm.requests
 
 
+def test_by_and_where_of_the_same_slice_are_two_thresholds(project):
+    project.evalset(6)
+    project.lose(1)
+    project.gate('recall@1 min=0.5, by="topic"', 'recall@1 min=0.5, where={"topic": "odd"}')
+    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    report = project.read("out.json")
+    scores = report["tests"][0]["scores"]
+    assert [(score["where"], "by" in score) for score in scores] == [
+        ({"topic": "odd"}, True),
+        ({"topic": "odd"}, False),
+    ]
+
+
 LOST = '@pytest.mark.rageval_threshold("recall@1", max_lost={})\ndef test_gate(): pass\n'
 
 
 def test_a_number_of_lost_questions_is_bounded_without_a_test(project):
     project.test(LOST.format(1))
-    project.run().stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {NONE_YET}"])
-    project.run("--rageval=require_baseline=true").assert_outcomes(errors=1)
     project.run(UPDATE).assert_outcomes(passed=1)
     project.lose(2)
     result = project.run("--rageval-report=report.json")
@@ -394,6 +504,14 @@ def test_a_number_of_lost_questions_is_bounded_without_a_test(project):
     )
 
 
+def test_a_lost_question_needs_a_baseline(project):
+    project.test(LOST.format(0))
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {NONE_YET}"])
+    project.run("--rageval=require_baseline=true").assert_outcomes(errors=1)
+
+
 @pytest.mark.parametrize("policy", ["pr", "nightly"])
 def test_a_drop_that_is_not_significant_can_fail(project, policy):
     project.policies(pr="small_set_drop = false")
@@ -409,6 +527,22 @@ def test_a_drop_that_is_not_significant_can_fail(project, policy):
     result = project.run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["recall@1 fell from *", "*; inconclusive is set to*"])
+
+
+def test_more_than_an_allowed_drop_is_to_be_shown(project):
+    """Four of 20 questions lost is a significant drop, but not significantly more than 0.15."""
+    project.evalset(20)
+    project.test(RECALL.replace("0.02", "0.02"))
+    project.run(UPDATE)
+    project.lose(1, 2, 3, 4)
+    project.run().assert_outcomes(failed=1)
+    project.policies(pr='burden = "beyond"')
+    project.test(RECALL.replace("0.02", "0.15"))
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*With a true drop of 0.15, chance alone *"])
+    project.lose(*range(5, 18))
+    project.run().assert_outcomes(failed=1)
 
 
 def test_questions_of_one_document_are_one_loss(project):
@@ -439,6 +573,21 @@ def test_questions_of_one_document_are_one_loss(project):
     result = project.run()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["The policy's cluster 'subject': no example has a tag 'subject'.*"])
+
+
+def test_a_score_of_0_on_every_question_is_red(project):
+    for n in (1, 12):
+        project.evalset(n, gold=[{"id": "handbook.md"}])
+        project.test(RECALL)
+        for arguments in (("-q",), ("-q", UPDATE)):
+            result = project.run(*arguments)
+            result.assert_outcomes(errors=1)
+            result.stdout.fnmatch_lines(
+                [
+                    "*recall@1: every question scores 0, so that nothing could be a drop, and this is no baseline.",
+                    f"No id in {n} ranking* is that of any gold passage: *? Gold 'handbook.md', retrieved 'doc-1'.",
+                ]
+            )
 
 
 LEFT = """

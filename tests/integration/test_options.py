@@ -13,6 +13,16 @@ from tests.llm_server import LLMServer
 GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.1)\ndef test_gate(): pass\n'
 
 
+def test_the_command_line_rules_over_the_ini_file(project, llm):
+    project.use(llm, model="from-ini")
+    project.test(GATE)
+    project.run()
+    assert {body["model"] for body in llm.requests} == {"from-ini"}
+    llm.requests.clear()
+    project.run("--rageval-model=typed")
+    assert {body["model"] for body in llm.requests} == {"typed"}
+
+
 def test_the_ini_file_rules_over_the_environment(project, llm):
     with LLMServer() as other:
         project.use(llm)
@@ -23,10 +33,37 @@ def test_the_ini_file_rules_over_the_environment(project, llm):
         assert not llm.requests
 
 
-def test_a_value_that_is_not_allowed_ends_the_run_at_once(project):
-    result = project.run("--rageval=concurrency=0")
+def test_a_judge_model_of_its_own_judges(project, llm):
+    project.use(llm, model="writer")
+    project.test(GATE)
+    project.run("--rageval-judge-model=judge")
+    assert {
+        body["model"] for body in llm.requests if "Answer to check" in body["messages"][0]["content"]
+    } == {"judge"}
+    assert {body["model"] for body in llm.requests} == {"writer", "judge"}
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--rageval=concurrency=0", "--rageval concurrency is '0': expected a whole number, at least 1."),
+        ("--rageval-repeat=0", "--rageval-repeat is '0': expected a whole number, at least 1."),
+        (
+            "--rageval=judge_votes=2",
+            "--rageval judge_votes is '2': expected an odd whole number, at least 1: an even number *",
+        ),
+        ("--rageval=max_unscored=7", "--rageval max_unscored is '7': expected a share between 0 and 1."),
+        (
+            "--rageval-report=out.txt",
+            "--rageval-report is 'out.txt': expected a file name or an address of one of these kinds: *",
+        ),
+        ("--rageval-record", "--rageval-record writes a cassette, but none is named: *"),
+    ],
+)
+def test_a_value_that_is_not_allowed_ends_the_run_at_once(project, option, message):
+    result = project.run(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --rageval concurrency is '0': expected a whole number, at least 1."])
+    result.stderr.fnmatch_lines([f"ERROR: {message}".replace("[", "[[]")])
 
 
 def test_help_lists_the_flags_and_the_ini_keys(project):

@@ -35,6 +35,26 @@ def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
 
+def test_a_score_above_its_maximum_fails(project):
+    project.gate("precision@2 max=0.4")
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["precision@2: 0.500 is above the maximum 0.4: *"])
+
+
+def test_where_limits_a_threshold_to_a_slice(project):
+    project.lose(1, 3)
+    project.test(
+        '@pytest.mark.rageval_threshold("recall@2", min=1.0, where={"topic": "even"})\n'
+        "def test_even(): pass\n"
+        '@pytest.mark.rageval_threshold("recall@2", min=0.1, where={"topic": "odd"})\n'
+        "def test_odd(): pass\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["recall@2 where topic='odd': 0.000 is below *"])
+
+
 def test_where_allows_other_examples_to_lack_what_a_score_needs(project):
     """Unscored examples count in the slice that is bounded; without `where`, the message names it as a remedy."""
     path = project.evalset(4)
@@ -78,6 +98,16 @@ def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
     result = project.run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E*assert 4 == 5*"])
+
+
+def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
+    """A failure shows the lost questions that fit, all with -v, and names the others by id."""
+    project.evalset(20)
+    project.lose(*range(1, 16))
+    project.gate("recall@1 min=0.9")
+    project.run().stdout.fnmatch_lines(["9 more (-v shows all): q7, q8, q9, q10, q11, q12, q13, q14, q15"])
+    project.run("-q").stdout.fnmatch_lines(["14 more *"])
+    project.run("-v").stdout.fnmatch_lines(["  q15  0 *"])
 
 
 def test_a_parametrized_retriever_multiplies_the_test(project):
