@@ -166,7 +166,9 @@ def test_a_row_is_shown_by_a_test(row):
     """One entry of `SHOWN_BY` belongs to the row, and its tests exist."""
     [tests] = [tests for words, tests in SHOWN_BY.items() if row.startswith(words)]
     for file, _, test in (each.partition("::") for each in tests):
-        assert re.search(rf"(?m)^def {test}\(", (ROOT / "tests" / file).read_text(encoding="utf-8")), (
+        assert re.search(
+            rf"(?m)^(?:async )?def {test}\(", (ROOT / "tests" / file).read_text(encoding="utf-8")
+        ), (
             file,
             test,
         )

@@ -20,6 +20,10 @@ ASKING = (
 NONE_YET = "recall@1: 1.000 has no baseline yet to compare with; --rageval-update-baseline writes one"
 
 
+def _baseline(project):
+    return project.read("rageval_baseline.json")["tests"]
+
+
 def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
     project.evalset(5)
     project.test(RECALL)
