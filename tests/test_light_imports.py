@@ -45,8 +45,9 @@ def _loaded(folder: Path, test: str, *arguments: str) -> set[str]:
     (folder / "pytest.ini").write_text("[pytest]")
     (folder / "test_it.py").write_text(test)
     command = [sys.executable, "-c", RUN, "-p", "rageval", *arguments]
-    # Some other plugins import asyncio or numpy.
+    # Some other plugins import asyncio or numpy. This process may be a worker of pytest-xdist.
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environ.pop("PYTEST_XDIST_WORKER", None)
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return set((folder / "modules.txt").read_text().split())

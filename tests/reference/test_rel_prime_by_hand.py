@@ -52,7 +52,9 @@ class World:
     async def retrieve(self, asked: Example, k: int, *, alone: bool = False) -> Ranking:  # noqa: ARG002 - the protocol
         return Ranking.of(asked.question, self.passages[asked.question], k)
 
-    async def cite(self, question: str, _passages: Sequence[Document], *, sample: int = 0) -> str:  # noqa: ARG002
+    async def answer(
+        self, _method: str, question: str, _passages: Sequence[Document], _sample: int = 0
+    ) -> str:
         return self.answers[question]
 
     async def ask(self, _task: object, _question: str, passage: str) -> float:
