@@ -35,17 +35,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# After this many equal failures before its first success a callable is not called again in the run.
 MAX_FAILURES: Final = 5
-"""After this many equal failures before its first success a callable is not called again in the run."""
-
 MAX_ITEMS: Final = 10_000  # the most items in one result, such as documents
 MAX_TEXT_LENGTH: Final = 1_000_000  # the most characters of one passage or answer
 
-CACHED: Final = "__rageval_cached__"
-"""The attribute that marks the functions that `cached()` returns."""
-
+CACHED: Final = "__rageval_cached__"  # the attribute of the functions that `cached()` returns
+# The attribute of a function that an extension makes of another fixture of the user: the name of that fixture.
 GIVEN_BY: Final = "__rageval_given_by__"
-"""The attribute of a function that an extension makes of another fixture of the user: the name of that fixture."""
 
 
 @cache
@@ -505,12 +502,6 @@ def is_cancelled(error: BaseException) -> bool:
 
 def is_cached(function: object) -> bool:
     return getattr(function, CACHED, False) is True
-
-
-def is_built_in(part: object) -> bool:
-    """Whether a generator or judge is of this package, so that it sends its requests through the session's gateway."""
-    in_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
-    return in_package and not isinstance(part, PlanStub)
 
 
 def unwrap_stub(part: object) -> object:

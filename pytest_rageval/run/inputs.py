@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.user_code import GIVEN_BY, PlanStub, UserCallable, is_built_in, is_cached
+from pytest_rageval.calls.user_code import GIVEN_BY, PlanStub, UserCallable, is_cached
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
@@ -128,13 +128,13 @@ class Components:
     def user_defined(self) -> list[str]:
         """Those of "generator" and "judge" that are the user's own, which the settings do not describe."""
         components = {"generator": self.generator, "judge": self.judge}
-        return [name for name, component in components.items() if not is_built_in(component)]
+        return [name for name, component in components.items() if not _is_built_in(component)]
 
     @property
     def lacks_fingerprint(self) -> bool:
         """True if a generator or judge of the user has no `fingerprint`, so that its changes cannot be detected."""
         return any(
-            not is_built_in(component) and not isinstance(getattr(component, "fingerprint", None), str)
+            not _is_built_in(component) and not isinstance(getattr(component, "fingerprint", None), str)
             for component in (self.generator, self.judge)
         )
 
@@ -291,14 +291,14 @@ class Pipelines:
         return adapted
 
     def _adapt_generator(self, generator: object) -> "Generator":
-        if is_built_in(generator):
+        if _is_built_in(generator):
             return cast("Generator", generator)
         from pytest_rageval.models.generator import adapt_generator  # noqa: PLC0415 - most runs use the default generator
 
         return cast("Generator", self._adapt("rageval_generator", generator, adapt_generator))
 
     def _adapt_judge(self, judge: object) -> "Judge":
-        if is_built_in(judge):
+        if _is_built_in(judge):
             return cast("Judge", judge)
         from pytest_rageval.answers.judge.user_judge import adapt_judge  # noqa: PLC0415 - most runs use the default judge
 
@@ -318,3 +318,9 @@ class Pipelines:
 
             return adapt(PlanStub(name, component, count), self._loop)
         return adapted
+
+
+def _is_built_in(part: object) -> bool:
+    """Whether a generator or judge is of this package, so that it sends its requests through the session's gateway."""
+    in_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return in_package and not isinstance(part, PlanStub)
