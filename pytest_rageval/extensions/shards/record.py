@@ -44,8 +44,8 @@ FORMAT: Final = 2  # the version of those parts of a shard's report that only a 
 AtLeastOne = Annotated[int, Between(1)]
 
 
-class UsageEntry(TypedDict, total=False):
-    """The fields of `Usage`."""
+class UsageFields(TypedDict, total=False):
+    """The fields of `Usage`, from which a merge adds up the usage of all shards."""
 
     requests: Count
     cached: Count
@@ -62,7 +62,7 @@ class UsageEntry(TypedDict, total=False):
     batches: Required[dict[str, float]]
     cut: Count
     remarks: Required[dict[str, Count]]
-    servers: Required["dict[str, UsageEntry]"]
+    servers: Required["dict[str, UsageFields]"]
 
 
 class ShardSettings(TypedDict, total=False):
@@ -98,7 +98,7 @@ class ShardEntry(TypedDict):
     ran: list[str]
     left_out: list[str]
     settings: ShardSettings
-    usage: UsageEntry
+    usage: UsageFields
     recorded: dict[str, str]
     calibration: str | None
 
