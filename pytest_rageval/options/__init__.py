@@ -469,7 +469,7 @@ class SetOption(argparse.Action):
 def flag_problem(words: Sequence[str], is_known: Callable[[str], bool]) -> str:
     """Return what is wrong with a flag such as `--rageval-canary`, and the spelling that works; "" if nothing is.
 
-    A flag that is like none of ours is left to pytest: conftest.py may have one.
+    Any other flag is left to pytest: conftest.py may declare it.
     """
     ours = {f"{SETTER}-{option.name.replace('_', '-')}": option for option in all_options()}
     for word, following in zip(words, [*words[1:], ""], strict=True):
