@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     import pytest
 
     from pytest_rageval.calls.event_loop import BackgroundEventLoop
@@ -80,6 +82,20 @@ def pytest_rageval_adapt_retriever(  # noqa: PLR0913, PLR0917 - an implementatio
         loop: the event loop of the run.
         adapters: the adapters, in the order in which they are tried.
         id_path: the path of the field with the ids of the documents; empty: the usual names.
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_stand_in_for_component(
+    name: str, component: object, settings: "Settings", remarks: "Counter[str]"
+) -> object | None:
+    """Return what is called in place of the user's generator or judge, as in a plan; None to call it.
+
+    Args:
+        name: the name of the fixture.
+        component: its value, whose methods the result has too.
+        settings: the settings of the run.
+        remarks: the remarks on the run, with how often each applies; a call may add some.
     """
 
 

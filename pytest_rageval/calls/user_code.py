@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import json
 import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeGuard, TypeVar
 
 from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
@@ -20,7 +19,6 @@ from pytest_rageval.core.errors import (
     CallableError,
     Cause,
     MissingReplyError,
-    Planned,
     QueryError,
     RagevalError,
     Unscored,
@@ -118,7 +116,7 @@ class UserCallable:
         self._outcomes = _CallOutcomes(loop.runs)
         self._history = parameter_of(function, "history")
         # The calls that are running, from any thread.
-        self.running: set[_Call] = set()
+        self.running: set[Call] = set()
         self.running_lock: Final = threading.Lock()
         loop.user_callables.append(self)
         self.calls: int = 0  # number of calls
@@ -150,14 +148,14 @@ class UserCallable:
             raise
 
     async def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> TimedResult:
-        call = _Call(self, args, kwargs, args[self._question])
+        call = Call(self, args, kwargs, args[self._question])
         if not self.is_async:
             return await self._finish(call, await self._loop.call(self._invoke, call))
         await require_loop()
         async with self._run_outcomes.turn():
             return await self._finish(call, self._invoke(call))
 
-    async def _finish(self, call: "_Call", result: Any) -> TimedResult:
+    async def _finish(self, call: "Call", result: Any) -> TimedResult:
         if isinstance(result, TimedResult):
             return result
         try:
@@ -172,7 +170,7 @@ class UserCallable:
                 result.close()
             raise
 
-    async def _await(self, call: "_Call", result: Any) -> TimedResult:
+    async def _await(self, call: "Call", result: Any) -> TimedResult:
         call.is_awaited = True
         with call:
             value = await result
@@ -180,7 +178,7 @@ class UserCallable:
                 value = await _read_async(value)
             return self._convert(call, value)
 
-    def _invoke(self, call: "_Call") -> Any:
+    def _invoke(self, call: "Call") -> Any:
         # Checked in the calling thread: other calls may have failed while this one waited.
         failure = self._run_outcomes.failure_of(call)
         if failure is not None:
@@ -192,7 +190,7 @@ class UserCallable:
                 return _read_async(result)
             return result if inspect.isawaitable(result) else self._convert(call, result)
 
-    def _convert(self, call: "_Call", result: Any) -> TimedResult:
+    def _convert(self, call: "Call", result: Any) -> TimedResult:
         """Convert a result, and record the outcome of the call before other calls can fail."""
         try:
             # A lazy iterable is read to its end here, in the thread where the user's code may run.
@@ -210,12 +208,12 @@ class UserCallable:
         self._run_outcomes.succeeded = True
         return TimedResult(value, seconds)
 
-    def failure_by(self, call: "_Call", error: BaseException) -> QueryError:
+    def failure_by(self, call: "Call", error: BaseException) -> QueryError:
         """Return and record the failure of a call that has raised an exception."""
         message = str(CallableError.from_exception(f"{self.name} raised for {call.question!r}", error))
         return self._failure(call, type(error).__name__, message, f"raised {summary_line(error)}")
 
-    def unanswered(self, call: "_Call", error: RagevalError) -> RagevalError:
+    def unanswered(self, call: "Call", error: RagevalError) -> RagevalError:
         """Return and record the error that a call received in place of a model's reply."""
         # In a replay other replies may be there, and a call costs nothing.
         self._run_outcomes.record_failure(
@@ -223,7 +221,7 @@ class UserCallable:
         )
         return error
 
-    def _failure(self, call: "_Call", kind: str, message: str, found: str) -> QueryError:
+    def _failure(self, call: "Call", kind: str, message: str, found: str) -> QueryError:
         error = QueryError(message, f"{self.name} {found}", cause=self._cause)
         self._run_outcomes.record_failure(error, call, kind)
         return error
@@ -246,52 +244,18 @@ class UserCallable:
         return identity_of(self.function)
 
 
-_RUNNING: "ContextVar[_Call | None]" = ContextVar("_RUNNING", default=None)
+RUNNING: "Final[ContextVar[Call | None]]" = ContextVar("RUNNING", default=None)
 """The call that is running in this context. It is not set in threads that the user's code starts."""
 
 
-def mark_unanswered(loop: BackgroundEventLoop, error: RagevalError, request: str) -> bool:
-    """Let the running call that sent a request, as JSON, end with the error that it received in place of a reply.
-
-    Of several questions whose calls are running, it is the one that the request quotes. Returns whether it is clear.
-    """
-    running: dict[object, list[_Call]] = {}
+def running_calls(loop: BackgroundEventLoop) -> "list[Call]":
+    """Return the calls that are running, from any thread."""
+    running: list[Call] = []
     for user in loop.user_callables:
         if isinstance(user, UserCallable):
             with user.running_lock:
-                for call in user.running:
-                    # A call for several questions has a list.
-                    running.setdefault(call.question if isinstance(call.question, str) else None, []).append(
-                        call
-                    )
-    if len(running) > 1:
-        # Clients write letters that are not ASCII either way.
-        running = {
-            question: calls
-            for question, calls in running.items()
-            if question is None
-            or any(json.dumps(question, ensure_ascii=only)[1:-1] in request for only in (True, False))
-        }
-    if len(running) != 1 or None in running:
-        return False
-    for call in next(iter(running.values())):
-        call.unanswered = call.unanswered or error
-    return True
-
-
-def lacks_reply() -> bool:
-    """Return whether a reply to the running call is missing in a replay, so that its result will not be used."""
-    call = _RUNNING.get()
-    return call is not None and isinstance(call.unanswered, MissingReplyError)
-
-
-def take_missing_reply() -> MissingReplyError | None:
-    """Return, and forget, that a reply to the running call is missing in a replay; None if none is."""
-    call = _RUNNING.get()
-    if call is None or not isinstance(call.unanswered, MissingReplyError):
-        return None
-    error, call.unanswered = call.unanswered, None
-    return error
+                running += user.running
+    return running
 
 
 def count_completion(loop: BackgroundEventLoop, model: str) -> None:
@@ -300,17 +264,13 @@ def count_completion(loop: BackgroundEventLoop, model: str) -> None:
     In a thread that the user's code started, or in a server, the context does not name the callable. Then the
     completion is counted for the callable that has a running call; if several callables have one, it is not counted.
     """
-    call = _RUNNING.get()
-    user = None if call is None else call.user
-    if user is None:
-        users = (other for other in loop.user_callables if isinstance(other, UserCallable))
-        running = [other for other in users if other.running]
-        user = running[0] if len(running) == 1 else None
-    if user is not None:
-        user.completion_counts[model] += 1
+    call = RUNNING.get()
+    users = {each.user for each in ([call] if call else running_calls(loop))}
+    if len(users) == 1:
+        users.pop().completion_counts[model] += 1
 
 
-class _Call:
+class Call:
     """A call of a user's function: measures its time, and converts its exceptions. Calls that overlap are not measured.
 
     It is a context manager, and a class, since a generator of `contextlib` takes longer than many retrievers.
@@ -334,12 +294,12 @@ class _Call:
             for other in self.user.running:
                 other.alone = False
             self.user.running.add(self)
-        self._token = _RUNNING.set(self)
+        self._token = RUNNING.set(self)
         self._began = perf_counter()
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        _RUNNING.reset(self._token)
+        RUNNING.reset(self._token)
         with self.user.running_lock:
             self.user.running.remove(self)
         if self.unanswered is not None and (error is None or isinstance(error, call_errors())):
@@ -380,12 +340,12 @@ class _CallOutcomes:
     _calls: int = 0
     _changed: "asyncio.Event | None" = None  # of an async callable
 
-    def failure_of(self, call: _Call) -> RagevalError | None:
+    def failure_of(self, call: Call) -> RagevalError | None:
         """Return the error of an earlier call with these arguments, or the error that ended all calls, or None."""
         # The repr is computed only after a failure: most runs have none, and the text of ten passages is long.
         return self._final or (self._failed.get(call.key) if self._failed else None)
 
-    def record_failure(self, error: RagevalError, call: _Call, kind: str | None) -> None:
+    def record_failure(self, error: RagevalError, call: Call, kind: str | None) -> None:
         """Record a failure by call, kind and question; enough failures of one kind end the calls of this run."""
         self._failed[call.key] = error
         if kind is None:
@@ -412,26 +372,6 @@ class _CallOutcomes:
             self._calls -= 1
             self._changed.set()
             self._changed = asyncio.Event()
-
-
-class PlanStub:
-    """Replaces the user's generator or judge in a plan: a call is not made, and is counted as a remark.
-
-    It has the same methods as the replaced object, so that a missing method is an error in a plan too.
-    """
-
-    def __init__(self, name: str, part: object, count: Callable[[str], None]) -> None:
-        self._remark = f"calls of {name}, your own function: their requests are not counted"
-        self._part = part
-        self._count = count
-
-    def __getattr__(self, method: str) -> Any:
-        value = getattr(self._part, method)
-        return self.__call__ if callable(value) else value
-
-    async def __call__(self, *_: object, **__: object) -> NoReturn:
-        self._count(self._remark)
-        raise Planned("not called in a plan")
 
 
 def error_result(error: BaseException) -> InvalidResult:
@@ -502,7 +442,3 @@ def is_cancelled(error: BaseException) -> bool:
 
 def is_cached(function: object) -> bool:
     return getattr(function, CACHED, False) is True
-
-
-def unwrap_stub(part: object) -> object:
-    return vars(part)["_part"] if isinstance(part, PlanStub) else part

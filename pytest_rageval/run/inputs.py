@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.user_code import GIVEN_BY, PlanStub, UserCallable, is_cached
+from pytest_rageval.calls.user_code import GIVEN_BY, UserCallable, is_cached
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EvalSet
 from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
@@ -158,7 +158,7 @@ class Pipelines:
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
         self._drawn: dict[tuple[Pipeline, DrawSettings], list[Pipeline]] = {}
         self._user_functions: list[UserCallable] = []
-        self._planned_calls = Counter[str]()
+        self._remarks = Counter[str]()  # of what is called in place of the user's functions
         self._judged: set[Pipeline] = set()
 
     def get(self, components: Components) -> Pipeline:
@@ -244,7 +244,7 @@ class Pipelines:
             if function.calls and not is_cached(function.function)
         )
         calls = Counter({UNCACHED_FUNCTION.format(function.name): function.calls for function in uncached})
-        return self._planned_calls + calls
+        return self._remarks + calls
 
     def _build(self, components: Components) -> Pipeline:
         settings, registry, reference = self._settings, self._registry, components.reference
@@ -307,20 +307,16 @@ class Pipelines:
     def _adapt(
         self, name: str, component: object, adapt: Callable[[object, BackgroundEventLoop], Any]
     ) -> object:
-        """Return the adapted component of the user; in a plan, a stub that counts its calls."""
         adapted = adapt(component, self._loop)
-        if not self._settings.plan:
-            self._user_functions.append(adapted.user)
-        elif not is_cached(component):
-
-            def count(remark: str) -> None:
-                self._planned_calls[remark] += 1
-
-            return adapt(PlanStub(name, component, count), self._loop)
+        stand_in: object | None = self._registry.hook.pytest_rageval_stand_in_for_component(
+            name=name, component=component, settings=self._settings, remarks=self._remarks
+        )
+        if stand_in is not None:
+            return adapt(stand_in, self._loop)
+        self._user_functions.append(adapted.user)
         return adapted
 
 
 def _is_built_in(part: object) -> bool:
     """Whether a generator or judge is of this package, so that it sends its requests through the session's gateway."""
-    in_package = type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
-    return in_package and not isinstance(part, PlanStub)
+    return type(part).__module__.partition(".")[0] == __name__.partition(".")[0]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pytest_rageval.answers.judge import Judge, JudgeTask, Text
 from pytest_rageval.answers.judge.tasks import COMPARE
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.user_code import UserCallable, unwrap_stub
+from pytest_rageval.calls.user_code import UserCallable
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.lib.foreign_values import accepts_arguments, format_signature, has_parameter
 
@@ -15,21 +15,20 @@ V = TypeVar("V")
 
 def adapt_judge(judge: object, loop: BackgroundEventLoop) -> Judge:
     """Return the object from the fixture `rageval_judge` as a `Judge`; a function becomes the method `compare`."""
-    user_object = unwrap_stub(judge)
     adapted = UserJudge(judge, loop)
     if adapted.user is None:
         raise CallableError(
-            f"rageval_judge is {type(user_object).__name__}, which is not a function, "
+            f"rageval_judge is {type(judge).__name__}, which is not a function, "
             f"and lacks the method {COMPARE.call}.\n"
             "Return such a function, or an object with it as a method, from the fixture (sync or async; True, False, "
             "a number between 0 and 1, or None), or leave the fixture out for the default judge."
         )
-    compare: Any = getattr(user_object, "compare", user_object)
+    compare: Any = getattr(judge, "compare", judge)
     history: dict[str, object] = {"history": []} if has_parameter(compare, "history") else {}
     if not accepts_arguments(compare, "question", [], "prediction", **history):
         remedy = "Give it these parameters."
-        if isinstance(user_object, type):
-            remedy = f"Return {user_object.__name__}(), not the class."
+        if isinstance(judge, type):
+            remedy = f"Return {judge.__name__}(), not the class."
         raise CallableError(
             f"{adapted.user.name} is {format_signature(compare)}, and is called with three arguments: {COMPARE.call}.\n"
             f"{remedy}"
@@ -86,7 +85,7 @@ class UserJudge:
         name = task.method
         if name not in self._methods:
             function, label = getattr(self._judge, name, None), f"rageval_judge.{name}"
-            if task is COMPARE and not callable(function) and callable(unwrap_stub(self._judge)):
+            if task is COMPARE and not callable(function) and callable(self._judge):
                 function, label = self._judge, "rageval_judge"
             self._methods[name] = None
             if callable(function):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from pytest_rageval.calls import qualified_name
-from pytest_rageval.calls.user_code import CACHED, GIVEN_BY, InvalidResult, lacks_reply, take_missing_reply
+from pytest_rageval.calls.user_code import CACHED, GIVEN_BY, RUNNING, InvalidResult
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
 from pytest_rageval.extensions.application.capture import Recorder, captured, recording
@@ -113,7 +113,7 @@ class Application:
         retrieval = await self._tasks[key]
         if question in self.missing:
             # It is missing to this call too, if it is another one than the task's.
-            take_missing_reply()
+            _take_missing_reply()
         return retrieval
 
     async def _answer_async(self, question: str, context: Mapping[str, object]) -> Retrieval:
@@ -135,7 +135,7 @@ class Application:
             self._note_missing(question, recorder)
 
     def _note_missing(self, question: str, recorder: Recorder) -> bool:
-        error = take_missing_reply() if recorder.steps else None
+        error = _take_missing_reply() if recorder.steps else None
         if error is not None:
             self.missing[question] = error
         return error is not None
@@ -161,7 +161,7 @@ class Application:
             # As in a trace: the last search, which may be a reranking, has the passages of the answer.
             sources = searches[-1].documents if searches else []
             steps = searches if len(searches) > 1 else None
-        if is_missing or lacks_reply():
+        if is_missing or _missing_reply() is not None:
             return Retrieval(sources, steps, seconds=seconds)
         # Unreadable sources are an error of the question, as those of any retriever.
         with suppress(InvalidResult):
@@ -218,6 +218,21 @@ class Application:
             f"{self.name} answers from its own passages, and this score needs an answer from others, such as the gold "
             "passages.\nDefine rageval_generator, a function (question, passages) -> answer, for such a score."
         )
+
+
+def _missing_reply() -> MissingReplyError | None:
+    """Return that a reply to the running call is missing in a replay, so that its result will not be used."""
+    call = RUNNING.get()
+    error = None if call is None else call.unanswered
+    return error if isinstance(error, MissingReplyError) else None
+
+
+def _take_missing_reply() -> MissingReplyError | None:
+    """Return, and forget, that a reply to the running call is missing in a replay."""
+    call, error = RUNNING.get(), _missing_reply()
+    if call is not None and error is not None:
+        call.unanswered = None
+    return error
 
 
 def read_parts(returned: object, name: str) -> tuple[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.user_code import count_completion, mark_unanswered
+from pytest_rageval.calls.user_code import Call, count_completion, running_calls
 from pytest_rageval.core.errors import (
     BudgetError,
     InputError,
@@ -126,7 +126,10 @@ class Application:
                 return await self._models(backend)
             return await self._forward(backend, request, path)
         except RagevalError as error:
-            if not mark_unanswered(backend.loop, error, (await request.body()).decode(errors="replace")):
+            calls = _calls_of(backend.loop, (await request.body()).decode(errors="replace"))
+            for call in calls:
+                call.unanswered = call.unanswered or error
+            if not calls:
                 backend.unanswered.append(error)
             raise
 
@@ -241,6 +244,26 @@ class Application:
             backend, backend.gateway.source.forward, backend.server, proxied, request.method, content, headers
         )
         return _raw_response(answer)
+
+
+def _calls_of(loop: BackgroundEventLoop, request: str) -> list[Call]:
+    """Return the running calls for the question of a request, which is JSON; none if it is not clear which it is.
+
+    Of several questions whose calls are running, it is the one that the request quotes.
+    """
+    running: dict[object, list[Call]] = {}
+    for call in running_calls(loop):
+        # A call for several questions has a list.
+        running.setdefault(call.question if isinstance(call.question, str) else None, []).append(call)
+    if len(running) > 1:
+        # Clients write letters that are not ASCII either way.
+        running = {
+            question: calls
+            for question, calls in running.items()
+            if question is None
+            or any(json.dumps(question, ensure_ascii=only)[1:-1] in request for only in (True, False))
+        }
+    return [] if len(running) != 1 or None in running else next(iter(running.values()))
 
 
 STREAM_ERROR: Final[dict[str, object]] = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}

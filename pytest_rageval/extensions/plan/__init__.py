@@ -7,6 +7,8 @@ from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.options import switch
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     import pytest
 
     from pytest_rageval.core.errors import Planned, RagevalError
@@ -40,6 +42,18 @@ def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Seque
     if getattr(config.option, "numprocesses", None):
         raise pytest.UsageError("--rageval-plan sends no requests and needs no workers: add -n0.")
     return (PlanningPlugin(),)
+
+
+@hookimpl
+def pytest_rageval_stand_in_for_component(
+    name: str, component: object, settings: "Settings", remarks: "Counter[str]"
+) -> object | None:
+    if not settings.plan:
+        return None
+    from pytest_rageval.calls.user_code import is_cached  # noqa: PLC0415 - few runs are plans
+    from pytest_rageval.extensions.plan.plugin import PlannedComponent  # noqa: PLC0415 - likewise
+
+    return None if is_cached(component) else PlannedComponent(name, component, remarks)
 
 
 @hookimpl(tryfirst=True)

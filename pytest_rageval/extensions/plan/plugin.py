@@ -1,11 +1,12 @@
-"""What a run with `--rageval-plan` does: its hooks, and the stubs that a test receives in place of results.
+"""What a run with `--rageval-plan` does: its hooks; the stubs of results, and of the user's generator and judge.
 
-Every comparison with a stub is true, so that the test continues to its next request.
+Every comparison with a stub of a result is true, so that the test continues to its next request.
 """
 
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import fields, replace
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import pytest
 
@@ -106,6 +107,26 @@ class PlannedAgreement(Agreement):
     def best(self, annotator: str, k: int) -> Association:
         association = super().best(annotator, k)
         return replace(association, measure=PlannedText(association.measure))
+
+
+class PlannedComponent:
+    """Stub for the user's generator or judge: a call is not made, and is counted as a remark.
+
+    It has the same methods as the replaced object, so that a missing method is an error in a plan too.
+    """
+
+    def __init__(self, name: str, component: object, remarks: Counter[str]) -> None:
+        self._remark = f"calls of {name}, your own function: their requests are not counted"
+        self._component = component
+        self._remarks = remarks
+
+    def __getattr__(self, method: str) -> Any:
+        value = getattr(self._component, method)
+        return self.__call__ if callable(value) else value
+
+    async def __call__(self, *_: object, **__: object) -> NoReturn:
+        self._remarks[self._remark] += 1
+        raise Planned("not called in a plan")
 
 
 def stub_of(test: TestRun, wanted: Threshold | AgreementRequest | Ranking | str | Planned) -> Any:

@@ -1,10 +1,9 @@
-"""The user's own callables, and their stubs in a plan."""
+"""The user's own callables."""
 
 import asyncio
 import itertools
 import re
 import threading
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
@@ -17,13 +16,12 @@ from pytest_rageval.calls.user_code import (
     MAX_FAILURES,
     MAX_ITEMS,
     MAX_TEXT_LENGTH,
+    Call,
     InvalidResult,
-    PlanStub,
     UserCallable,
-    _Call,
     bounded_text,
 )
-from pytest_rageval.core.errors import CallableError, InputError, Planned, QueryError, Unscored
+from pytest_rageval.core.errors import CallableError, InputError, QueryError, Unscored
 from pytest_rageval.lib.foreign_values import has_parameter
 
 
@@ -220,7 +218,7 @@ def test_a_cancelled_run_is_no_failure_of_the_callable(loop: BackgroundEventLoop
         raise AssertionError("cancelled before")
 
     user = _user(loop, waits)
-    call = _Call(user, ("a",), {}, "a")
+    call = Call(user, ("a",), {}, "a")
 
     async def cancel() -> BaseException | str:
         call = asyncio.ensure_future(user.call("a"))
@@ -273,45 +271,6 @@ def test_a_result_is_read_where_it_is_returned(loop: BackgroundEventLoop) -> Non
             "rageval_generator returned A",
         )
         assert good == 3
-
-
-class _Judge:
-    def compare(self, *_: object) -> float:
-        raise AssertionError("called in a plan")
-
-
-def _generate(*_: object) -> str:
-    raise AssertionError("called in a plan")
-
-
-async def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
-    remarks: Counter[str] = Counter()
-
-    def count(remark: str) -> None:
-        remarks[remark] += 1
-
-    generator, judge = (
-        PlanStub(f"rageval_{name}", part, count)
-        for name, part in (("generator", _generate), ("judge", _Judge()))
-    )
-    outcomes = await asyncio.gather(
-        generator("Which?", []),
-        generator("Which?", [], sample=2),
-        judge.compare("Which?", ["c7"], "c7"),
-        return_exceptions=True,
-    )
-    assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(Planned, "not called in a plan")] * 3
-    assert remarks == {
-        "calls of rageval_generator, your own function: their requests are not counted": 2,
-        "calls of rageval_judge, your own function: their requests are not counted": 1,
-    }
-
-
-def test_in_a_plan_a_missing_method_is_missing() -> None:
-    """A stub has only the methods of the object that it replaces."""
-    judge = PlanStub("rageval_judge", _Judge(), print)
-    assert hasattr(judge, "compare")
-    assert not hasattr(judge, "relevant")
 
 
 def _with_kinds(positional: str, /, *, named: str, **_: str) -> None:

@@ -12,7 +12,6 @@ from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.user_code import PlanStub
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.scores.sufficiency import ENOUGH
@@ -122,13 +121,10 @@ def test_a_function_compares(loop: BackgroundEventLoop, judge: Any) -> None:
     "judge", [lambda _q, _p: True, lambda: True, SimpleNamespace(compare=lambda _q: True), _Object]
 )
 def test_other_arguments_are_an_error_that_shows_them(loop: BackgroundEventLoop, judge: Any) -> None:
-    """A judge with a wrong signature is an error before the first call, in a plan too."""
-    for part in (judge, PlanStub("rageval_judge", judge, print)):
-        with pytest.raises(CallableError) as caught:
-            adapt_judge(part, loop)
-        assert "is called with three arguments: compare(question, references, prediction).\n" in str(
-            caught.value
-        )
+    """A judge with a wrong signature is an error before the first call."""
+    with pytest.raises(CallableError) as caught:
+        adapt_judge(judge, loop)
+    assert "is called with three arguments: compare(question, references, prediction).\n" in str(caught.value)
     last = "Return _Object(), not the class." if judge is _Object else "Give it these parameters."
     assert str(caught.value).splitlines()[1] == last
 

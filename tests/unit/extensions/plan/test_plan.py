@@ -1,5 +1,7 @@
 """Plans of a test, evaluated without pytest."""
 
+import asyncio
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -9,10 +11,11 @@ import pytest
 
 from pytest_rageval import hookspecs
 from pytest_rageval.answers.judge.default import DefaultJudge
-from pytest_rageval.core.errors import InputError, ReplyPending
+from pytest_rageval.core.errors import CallableError, InputError, Planned, ReplyPending
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.extensions.plan.plugin import PlannedComponent
 from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.resolution import resolve_options
 from pytest_rageval.options.settings import Settings
@@ -31,6 +34,50 @@ def test_a_plan_counts_calls_of_the_users_own_functions(tmp_path: Path) -> None:
     assert session.count_requests(components(), evals, [ScoreRequest("answer.correct@1")]) == []
     assert sum(session.usage.remarks.values()) >= 3
     assert session.usage.requests == 0
+    session.close()
+
+
+class _Judge:
+    def compare(self, *_: object) -> float:
+        raise AssertionError("called in a plan")
+
+
+def _generate(*_: object) -> str:
+    raise AssertionError("called in a plan")
+
+
+async def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
+    remarks: Counter[str] = Counter()
+    generator, judge = (
+        PlannedComponent(f"rageval_{name}", part, remarks)
+        for name, part in (("generator", _generate), ("judge", _Judge()))
+    )
+    outcomes = await asyncio.gather(
+        generator("Which?", []),
+        generator("Which?", [], sample=2),
+        judge.compare("Which?", ["c7"], "c7"),
+        return_exceptions=True,
+    )
+    assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(Planned, "not called in a plan")] * 3
+    assert remarks == {
+        "calls of rageval_generator, your own function: their requests are not counted": 2,
+        "calls of rageval_judge, your own function: their requests are not counted": 1,
+    }
+
+
+def test_in_a_plan_a_missing_method_is_missing() -> None:
+    """A stub has only the methods of the object that it replaces."""
+    judge = PlannedComponent("rageval_judge", _Judge(), Counter())
+    assert hasattr(judge, "compare")
+    assert not hasattr(judge, "relevant")
+
+
+@pytest.mark.parametrize("plan", [True, False])
+def test_in_a_plan_too_a_judge_with_a_wrong_signature_is_an_error(tmp_path: Path, *, plan: bool) -> None:
+    session = Session(Settings(cache_dir=tmp_path / "cache", plan=plan))
+    parts = replace(components(), judge=lambda _question, _prediction: True)
+    with pytest.raises(CallableError, match=r"is called with three arguments: compare\("):
+        session.pipelines.get(parts)
     session.close()
 
 
