@@ -2,7 +2,7 @@
 
 - `user_code`: calls of the user's functions, with checks of what they return.
 - `event_loop`: an event loop in a thread of its own, for evaluations that wait for models or for the user's async code.
-  `threads`: its loop and its pool of threads. `gathering`: runs many coroutines at once, and without an event loop.
+  `threads`: that thread, and a pool of threads. `gathering`: runs many coroutines at once, and without an event loop.
 """
 
 import inspect

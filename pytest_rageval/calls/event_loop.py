@@ -12,7 +12,6 @@ import os
 import queue
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from contextvars import copy_context
@@ -27,31 +26,25 @@ from pytest_rageval.calls.gathering import (
     is_inline,
     run_inline,
 )
-from pytest_rageval.core.errors import CallableError, ReplyPending, innermost_user_frame
+from pytest_rageval.core.errors import CallableError, ReplyPending
 from pytest_rageval.lib.lazy import Lazy
 
 if TYPE_CHECKING:
     import asyncio
 
-    from pytest_rageval.calls.threads import DaemonThreadPool
+    from pytest_rageval.calls.threads import DaemonThreadPool, LoopThread
 
 T = TypeVar("T")
 
 # Runs of sync retrievers alone need no thread.
-new_event_loop: Final = Lazy("calls.threads", "new_event_loop")
+new_loop_thread: Final = Lazy("calls.threads", "LoopThread")
 new_thread_pool: Final = Lazy("calls.threads", "DaemonThreadPool")
 continue_in_loop: Final = Lazy("calls.threads", "continue_in_loop")
 two_iterations: Final = Lazy("calls.threads", "two_iterations")
-cancel_others: Final = Lazy("calls.threads", "cancel_others")
 
 TICK_INTERVAL_S: Final = 0.1  # the interval of `tick`
 AWAITED_TICK_INTERVAL_S: Final = 1.0  # the interval per caller of `await_result`: there may be a thousand
 FLUSH_INTERVAL_S: Final = 0.005  # how long results of short calls are collected before the loop is woken
-CLOSE_TIMEOUT_S: Final = 5.0  # how long `close` waits for code that blocks the loop
-CLOSE_PATIENCE_S: Final = (
-    30.0  # how long it waits if nothing blocks the loop, as while a store does not answer
-)
-TO_THREAD_WORKERS: Final = 32  # number of threads for `asyncio.to_thread`
 
 
 class BackgroundEventLoop:
@@ -69,8 +62,7 @@ class BackgroundEventLoop:
         self._tick = tick or (lambda: None)
         self._threads = threads
         self._pool: DaemonThreadPool | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
         self._process = os.getpid()
         self._start_lock = threading.Lock()
         # Calls are passed in lists, because waking a thread takes longer than most calls.
@@ -79,9 +71,6 @@ class BackgroundEventLoop:
         # Called in the loop's thread whenever a run is cancelled.
         self.cancel_callbacks: list[Callable[[], None]] = []
         self._last_tick = 0.0
-        # A KeyboardInterrupt that was raised in the loop, until a caller has raised it; and what has broken the loop.
-        self._interruption: KeyboardInterrupt | None = None
-        self._fault: BaseException | None = None
         self.user_callables: list[object] = []
         self.runs: int = 0
 
@@ -116,10 +105,10 @@ class BackgroundEventLoop:
                 self._check_loop()
                 self._tick_if_due()
         except BaseException:
-            if (loop := self._loop) is not None:
+            if self.started:
                 future.cancel()
                 for callback in self.cancel_callbacks:
-                    loop.call_soon_threadsafe(callback)
+                    self._call_in_loop(callback)
             self._cancel_calls()
             raise
         return self._result(future)
@@ -141,7 +130,7 @@ class BackgroundEventLoop:
                 self._check_loop()
                 self._tick()
         except BaseException:
-            if self._loop is not None:
+            if self.started:
                 future.cancel()
             raise
         return self._result(future)
@@ -168,15 +157,11 @@ class BackgroundEventLoop:
         return self._result(future)
 
     def _check_loop(self) -> None:
-        """Raise the KeyboardInterrupt that was raised in the loop, if any; CallableError if the loop has failed."""
-        if self._interruption is not None:
-            error, self._interruption = self._interruption, None
-            raise error
-        if self._fault is not None:
-            raise CallableError.from_exception(ENDED_MESSAGE, self._fault)
+        if self._thread is not None:
+            self._thread.check()
 
     def _result(self, future: Future[T]) -> T:
-        """Return the result of a future that is done; raise as `_check_loop`, and CallableError if it was cancelled."""
+        """Return the result of a future that is done; CallableError if it was cancelled, and as `LoopThread.check`."""
         self._check_loop()
         try:
             return future.result()
@@ -242,9 +227,9 @@ class BackgroundEventLoop:
             self._last_tick = monotonic()
 
     def _call_in_loop(self, function: Callable[..., object], *args: Any) -> None:
-        if self._loop is not None:
+        if self._thread is not None:
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(function, *args)
+                self._thread.loop.call_soon_threadsafe(function, *args)
 
     def _cancel_calls(self) -> None:
         """Cancel all queued calls, and wait until their coroutines have seen the cancellation."""
@@ -266,7 +251,7 @@ class BackgroundEventLoop:
 
     @property
     def started(self) -> bool:
-        return self._loop is not None
+        return self._thread is not None and self._thread.fault is None
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> str | None:
         """Run a last coroutine, cancel all others and end the thread; the next `run` starts another thread.
@@ -279,23 +264,11 @@ class BackgroundEventLoop:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
+        thread = self._thread
+        if thread is None or thread.fault is not None:
             return None
-        import asyncio  # noqa: PLC0415 - see the module
-
-        self._loop = self._thread = None
-        last_future = asyncio.run_coroutine_threadsafe(asyncio.sleep(0) if last is None else last(), loop)
-        until = monotonic() + CLOSE_PATIENCE_S
-        is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
-        while not is_done and _answers(loop) and monotonic() < until:
-            is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(CLOSE_TIMEOUT_S if is_done else 0.0)
-        if thread.is_alive():
-            return _user_line(thread) if not is_done else "a coroutine that goes on after it was cancelled"
-        last_future.result()
-        return None
+        self._thread = None
+        return thread.close(last)
 
     def _refuse_process(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Raise CallableError if this process is a fork, or if a library has replaced its threads."""
@@ -308,45 +281,16 @@ class BackgroundEventLoop:
     def _start_loop(self, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.AbstractEventLoop":
         """Return the loop, started now if there is none; if that cannot be, close the coroutine."""
         self._refuse_process(coroutine)
-        if self._fault is not None:
+        with self._start_lock:
+            if self._thread is None:
+                self._thread = new_loop_thread(wake=partial(self._calls.put, []))
+                self._pool = new_thread_pool(self._threads) if self._threads > 1 else None
+            thread = self._thread
+        if thread.fault is not None:
             # Coroutines of this loop were lost, and others would wait for them in another loop.
             coroutine.close()
-            self._check_loop()
-        with self._start_lock:
-            if self._loop is None:
-                self._loop = new_event_loop()
-                self._loop.set_default_executor(new_thread_pool(TO_THREAD_WORKERS))
-                self._pool = new_thread_pool(self._threads) if self._threads > 1 else None
-                run = partial(self._run_loop, self._loop)
-                self._thread = threading.Thread(target=run, name="rageval", daemon=True)
-                self._thread.start()
-            return self._loop
-
-    def _run_loop(self, loop: "asyncio.AbstractEventLoop") -> None:
-        """Run the loop until `close` ends it, cancel its tasks and close it; the target of the thread."""
-        import asyncio  # noqa: PLC0415 - see the module
-
-        asyncio.set_event_loop(loop)
-        try:
-            # The user's code may stop the loop, but other coroutines wait for it.
-            while self._loop is loop:
-                # asyncio lets these two exceptions leave the loop, after it has stored them in their task.
-                try:
-                    loop.run_forever()
-                except KeyboardInterrupt as error:
-                    self._interruption = error
-                    self._calls.put([])
-                except SystemExit:
-                    pass
-            loop.run_until_complete(cancel_others())
-            loop.run_until_complete(loop.shutdown_asyncgens())
-        except BaseException as error:  # noqa: BLE001 - raised in the threads that wait
-            if self._loop is loop:
-                self._loop, self._thread, self._fault = None, None, error
-                self._calls.put([])
-        finally:
-            with contextlib.suppress(Exception):
-                loop.close()
+            thread.check()
+        return thread.loop
 
 
 FORKED_MESSAGE: Final = (
@@ -360,15 +304,12 @@ PATCHED_MESSAGE: Final = (
     "would hang.\nRun these tests in a process without it."
 )
 
-
 CANCELLED_MESSAGE: Final = (
     "The evaluation was cancelled by code that it called in its event loop, such as\n"
     "  for task in asyncio.all_tasks(): task.cancel()\n"
     "in an async retriever, generator or judge. The loop also runs the tasks of this package: cancel only the tasks "
     "that your code has created."
 )
-
-ENDED_MESSAGE: Final = "The event loop in which async retrievers, generators and judges are called has ended"
 
 
 def _find_thread_patcher() -> str | None:
@@ -379,18 +320,6 @@ def _find_thread_patcher() -> str | None:
     if eventlet is not None and any(map(eventlet.is_monkey_patched, ("thread", "select"))):
         return "eventlet.monkey_patch"
     return None
-
-
-def _answers(loop: "asyncio.AbstractEventLoop") -> bool:
-    answered = threading.Event()
-    loop.call_soon_threadsafe(answered.set)
-    return answered.wait(1.0)
-
-
-def _user_line(thread: threading.Thread) -> str:
-    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - there is no public function
-    line = None if frame is None else innermost_user_frame(traceback.extract_stack(frame))
-    return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
 
 
 @dataclass(eq=False, slots=True)

@@ -1,7 +1,4 @@
-"""What the background event loop is made of: a loop that is woken through a pipe, and a pool of daemon threads.
-
-The coroutines that it runs in the loop.
-"""
+"""What `BackgroundEventLoop` is made of: the thread of the loop, a pool of daemon threads, and coroutines."""
 
 import asyncio
 import contextlib
@@ -9,13 +6,25 @@ import os
 import queue
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import Context
 from io import FileIO
-from typing import Any, TypeVar
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+from pytest_rageval.core.errors import CallableError, innermost_user_frame
 
 T = TypeVar("T")
+
+CLOSE_TIMEOUT_S: Final = 5.0  # how long `close` waits for code that blocks the loop
+CLOSE_PATIENCE_S: Final = (
+    30.0  # how long it waits if nothing blocks the loop, as while a store does not answer
+)
+TO_THREAD_WORKERS: Final = 32  # number of threads for `asyncio.to_thread`
+
+ENDED_MESSAGE: Final = "The event loop in which async retrievers, generators and judges are called has ended"
 
 
 class DaemonThreadPool(ThreadPoolExecutor):
@@ -89,6 +98,80 @@ class _PipeEventLoop(asyncio.SelectorEventLoop):
         self._add_reader(reading, self._read_from_self)  # type: ignore[attr-defined]
 
 
+class LoopThread(threading.Thread):
+    """A thread that runs an event loop until `close`. It calls `wake` if the threads that wait have to `check`."""
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        super().__init__(name="rageval", daemon=True)
+        self._wake = wake
+        self._closing = False
+        # A KeyboardInterrupt that was raised in the loop, until a caller has raised it; and what has broken the loop.
+        self._interruption: KeyboardInterrupt | None = None
+        self.fault: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop = new_event_loop()
+        self.loop.set_default_executor(DaemonThreadPool(TO_THREAD_WORKERS))
+        self.start()
+
+    def check(self) -> None:
+        """Raise the KeyboardInterrupt that was raised in the loop, if any; CallableError if the loop has failed."""
+        if self._interruption is not None:
+            error, self._interruption = self._interruption, None
+            raise error
+        if self.fault is not None:
+            raise CallableError.from_exception(ENDED_MESSAGE, self.fault)
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None) -> str | None:
+        """Run a last coroutine, cancel all others and end the thread; see `BackgroundEventLoop.close`."""
+        self._closing = True
+        last_future = asyncio.run_coroutine_threadsafe(
+            asyncio.sleep(0) if last is None else last(), self.loop
+        )
+        until = monotonic() + CLOSE_PATIENCE_S
+        is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
+        while not is_done and self._answers() and monotonic() < until:
+            is_done = bool(wait([last_future], CLOSE_TIMEOUT_S).done)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.join(CLOSE_TIMEOUT_S if is_done else 0.0)
+        if self.is_alive():
+            return self._user_line() if not is_done else "a coroutine that goes on after it was cancelled"
+        last_future.result()
+        return None
+
+    def _answers(self) -> bool:
+        answered = threading.Event()
+        self.loop.call_soon_threadsafe(answered.set)
+        return answered.wait(1.0)
+
+    def _user_line(self) -> str:
+        frame = sys._current_frames().get(self.ident or 0)  # noqa: SLF001 - there is no public function
+        line = None if frame is None else innermost_user_frame(traceback.extract_stack(frame))
+        return "code that has just ended" if line is None else f"{line.filename}:{line.lineno} in {line.name}"
+
+    def run(self) -> None:
+        """Run the loop until `close` ends it, cancel its tasks and close it."""
+        asyncio.set_event_loop(self.loop)
+        try:
+            # The user's code may stop the loop, but other coroutines wait for it.
+            while not self._closing:
+                # asyncio lets these two exceptions leave the loop, after it has stored them in their task.
+                try:
+                    self.loop.run_forever()
+                except KeyboardInterrupt as error:
+                    self._interruption = error
+                    self._wake()
+                except SystemExit:
+                    pass
+            self.loop.run_until_complete(_cancel_others())
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        except BaseException as error:  # noqa: BLE001 - raised in the threads that wait
+            if not self._closing:
+                self.fault = error
+                self._wake()
+        finally:
+            with contextlib.suppress(Exception):
+                self.loop.close()
+
+
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Return a new event loop that opens no socket; on Windows, the usual one."""
     return asyncio.new_event_loop() if sys.platform == "win32" else _PipeEventLoop()
@@ -104,7 +187,7 @@ async def two_iterations() -> None:
     await asyncio.sleep(0)
 
 
-async def cancel_others() -> None:
+async def _cancel_others() -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.calls import event_loop as loop_module
+from pytest_rageval.calls import threads
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError
 
@@ -259,7 +259,7 @@ def test_closing_runs_something_last(loop: BackgroundEventLoop) -> None:
 
 
 def test_closing_does_not_wait_for_code_that_blocks(monkeypatch, loop):
-    monkeypatch.setattr(loop_module, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(threads, "CLOSE_TIMEOUT_S", 0.1)
     go_on = threading.Event()
 
     async def blocks() -> None:

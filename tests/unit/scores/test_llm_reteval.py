@@ -220,7 +220,7 @@ def test_an_example_given_up_early_does_not_stall_a_later_score(loop) -> None:
 
     loop.run(evaluate())
     # The loop runs its pending tasks while no evaluation runs.
-    asyncio.run_coroutine_threadsafe(settle(), loop._loop).result(60)
+    loop.submit(settle()).result(60)
     assert loop.run(run.answer("q", 5)) == "Reno"
 
 
