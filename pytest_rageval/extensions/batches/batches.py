@@ -55,23 +55,39 @@ KEPT_S: Final = 30 * 86400.0  # how long the file of a finished batch is kept
 LOCK_KEY: Final = "rageval batches"  # a process claims this key while it submits or collects
 
 
-class Batches:
-    """The batches of a cache folder; used from one event loop. `budgets` are those of the run and of a server."""
+class BatchFolder:
+    """The batches that the files of a folder describe, and by key the requests that are in one or failed in one."""
 
-    def __init__(
-        self, folder: Path, cache: Cache, run: str, budgets: Callable[[RemoteServer], Sequence[Budget]]
-    ) -> None:
-        self._folder = folder
-        self._cache = cache
-        self._run = run
-        self._budgets = budgets
-        self._apis: dict[RemoteServer, BatchAPI] = {}
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._keys: dict[str, list[str]] = {}
-        self._read()
+        self.read()
+
+    def read(self) -> None:
+        files = sorted(self.path.glob("*.json")) if self.path.is_dir() else []
+        self.all: list[Batch] = sorted(map(read_batch, files), key=lambda batch: batch.made)
+        self.open: dict[str, Batch] = {}
+        self._failures: defaultdict[str, list[Failure]] = defaultdict(list)
+        self._refusals: defaultdict[tuple[str, str], list[Mapping[str, object]]] = defaultdict(list)
+        for batch in self.all:
+            if batch.is_open:
+                if batch.name not in self._keys:
+                    self._keys[batch.name] = [record.key for record in self.requests(batch)]
+                self.open |= dict.fromkeys(self._keys[batch.name], batch)
+            age = time.time() - batch.collected
+            for key, fields in batch.failures.items():
+                failure = Failure(**fields)
+                if age < (EXPIRY_COUNTS_S if failure.kind == "expired" else FAILURES_COUNT_S):
+                    self._failures[key].append(failure)
+                answers = self._refusals[batch.base_url, batch.model]
+                if failure.kind == "refused" and failure.answer not in answers:
+                    answers.append(failure.answer)
+            if batch.collected and age > KEPT_S:
+                self.delete(batch)
 
     def state(self, request: Request) -> Batch | Failure | None:
         """Return the open batch with this request, or why it failed; None if it is to be sent in a batch."""
-        batch = self._open.get(request.key)
+        batch = self.open.get(request.key)
         if batch is not None:
             return batch
         failures = self._failures.get(request.key)
@@ -83,8 +99,65 @@ class Batches:
             return last if expirations >= MAX_EXPIRATIONS else None
         if last.kind == "refused":
             # With other parameters the server may accept the request.
-            return last if " ".join(sorted(self._adapt(request)[0])) == last.sent else None
+            return last if " ".join(sorted(self.adapt(request)[0])) == last.sent else None
         return last if last.kind == "failed" else None
+
+    def adapt(self, request: Request) -> tuple[dict[str, object], str]:
+        """Return the parameters without those that the model has refused, and the names of the refused ones."""
+        unsupported = UnsupportedParams()
+        for answer in self._refusals.get((request.base_url, request.model), ()):
+            unsupported.learn(unsupported.adapt(request.parameters)[0], answer)
+        return unsupported.adapt(request.parameters)
+
+    @property
+    def known_ids(self) -> set[str]:
+        """The ids of all batches in the folder: another batch with the same name is a different one."""
+        return {batch.id for batch in self.all}
+
+    def add(self, batch: Batch, requests: Iterable[BatchRequest]) -> None:
+        lines = (json.dumps(request._asdict()).encode() + b"\n" for request in requests)
+        self._write_file(f"{batch.name}.lines", lines)
+        self.write(batch)
+        self.all.append(batch)
+
+    def write(self, batch: Batch) -> None:
+        self._write_file(f"{batch.name}.json", [json.dumps(asdict(batch), indent=1).encode()])
+
+    def _write_file(self, name: str, content: Iterable[bytes]) -> None:
+        try:
+            make_cache_folder(self.path.parent)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            make_private_file(self.path / name)
+            write_atomically(self.path / name, content)
+        except OSError as error:
+            raise StoreError(f"{self.path / name} cannot be written: {error}.") from None
+
+    def requests(self, batch: Batch) -> Iterator[BatchRequest]:
+        for line in read_lines(self.path / f"{batch.name}.lines"):
+            fields = parse_object(line)
+            if fields.keys() == set(BatchRequest._fields):
+                yield BatchRequest(**fields)
+
+    def delete(self, batch: Batch) -> None:
+        for suffix in ("json", "lines", "answers"):
+            (self.path / f"{batch.name}.{suffix}").unlink(missing_ok=True)
+        self.all = [other for other in self.all if other.name != batch.name]
+
+
+class Batches:
+    """Submits requests in batches and collects the replies; used from one event loop.
+
+    `budgets` are those of the run and of a server.
+    """
+
+    def __init__(
+        self, folder: Path, cache: Cache, run: str, budgets: Callable[[RemoteServer], Sequence[Budget]]
+    ) -> None:
+        self.folder = BatchFolder(folder)
+        self._cache = cache
+        self._run = run
+        self._budgets = budgets
+        self._apis: dict[RemoteServer, BatchAPI] = {}
 
     async def submit(self, missing: Sequence[tuple[RemoteServer, Request]]) -> list[Batch]:
         """Submit the requests that are in no open batch; return the new batches.
@@ -101,12 +174,14 @@ class Batches:
             missing = [
                 (server, request)
                 for server, request in missing
-                if request.key not in stored and self.state(request) is None
+                if request.key not in stored and self.folder.state(request) is None
             ]
             await self._check_budgets(missing)
             submitted = []
             for server, requests in _group_by_model(missing):
-                lines = (request_line(server.api, request, *self._adapt(request)) for request in requests)
+                lines = (
+                    request_line(server.api, request, *self.folder.adapt(request)) for request in requests
+                )
                 submitted += [await self._submit_batch(server, part) for part in split_lines(lines)]
             return submitted
 
@@ -118,9 +193,11 @@ class Batches:
         async with self._locked():
             for server in dict.fromkeys(servers):
                 await self._resolve_new(server)
-                for batch in [batch for batch in self.all if batch.is_open and _belongs_to(batch, server)]:
+                for batch in [
+                    batch for batch in self.folder.all if batch.is_open and _belongs_to(batch, server)
+                ]:
                     at_server = await self._api(server).retrieve(
-                        batch.id, self._folder / f"{batch.name}.json"
+                        batch.id, self.folder.path / f"{batch.name}.json"
                     )
                     self._update(server, batch, at_server)
                     if collect and batch.ended:
@@ -137,48 +214,28 @@ class Batches:
         while await self._cache.claim(LOCK_KEY) is not True:
             await self._cache.wait_for_other(LOCK_KEY)
         try:
-            self._read()
+            self.folder.read()
             yield
         finally:
             self._cache.release(LOCK_KEY)
 
-    def _read(self) -> None:
-        files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
-        self.all: list[Batch] = sorted(map(read_batch, files), key=lambda batch: batch.made)
-        self._open: dict[str, Batch] = {}
-        self._failures: defaultdict[str, list[Failure]] = defaultdict(list)
-        self._refusals: defaultdict[tuple[str, str], list[Mapping[str, object]]] = defaultdict(list)
-        for batch in self.all:
-            if batch.is_open:
-                if batch.name not in self._keys:
-                    self._keys[batch.name] = [record.key for record in self._read_requests(batch)]
-                self._open |= dict.fromkeys(self._keys[batch.name], batch)
-            age = time.time() - batch.collected
-            for key, fields in batch.failures.items():
-                failure = Failure(**fields)
-                if age < (EXPIRY_COUNTS_S if failure.kind == "expired" else FAILURES_COUNT_S):
-                    self._failures[key].append(failure)
-                answers = self._refusals[batch.base_url, batch.model]
-                if failure.kind == "refused" and failure.answer not in answers:
-                    answers.append(failure.answer)
-            if batch.collected and age > KEPT_S:
-                self._delete(batch)
-
     async def _resolve_new(self, server: RemoteServer) -> None:
         """Search the server for batches that a process was creating when it ended; delete the files of missing ones."""
-        for batch in [batch for batch in self.all if batch.status == NEW and _belongs_to(batch, server)]:
-            at_server = await self._api(server).find(batch.name, self._known_ids)
+        for batch in [
+            batch for batch in self.folder.all if batch.status == NEW and _belongs_to(batch, server)
+        ]:
+            at_server = await self._api(server).find(batch.name, self.folder.known_ids)
             if at_server is None:
-                self._delete(batch)
+                self.folder.delete(batch)
             else:
                 self._update(server, batch, at_server)
-                self._read()
+                self.folder.read()
 
     async def _check_budgets(self, missing: Sequence[tuple[RemoteServer, Request]]) -> None:
         by_server = defaultdict[RemoteServer, list[Request]](list)
         for server, request in missing:
             by_server[server].append(request)
-        open_batches = [batch for batch in self.all if batch.is_open and batch.run == self._run]
+        open_batches = [batch for batch in self.folder.all if batch.is_open and batch.run == self._run]
 
         async def check(budget: Budget, requests: Sequence[Request], batches: Sequence[Batch]) -> None:
             calls, cost = sum(batch.requests for batch in batches), sum(batch.most_usd for batch in batches)
@@ -190,17 +247,10 @@ class Batches:
             at_server = [batch for batch in open_batches if _belongs_to(batch, server)]
             await check(server_budget, requests, at_server)
 
-    def _adapt(self, request: Request) -> tuple[dict[str, object], str]:
-        """Return the parameters without those that the model has refused, and the names of the refused ones."""
-        unsupported = UnsupportedParams()
-        for answer in self._refusals.get((request.base_url, request.model), ()):
-            unsupported.learn(unsupported.adapt(request.parameters)[0], answer)
-        return unsupported.adapt(request.parameters)
-
     async def _submit_batch(self, server: RemoteServer, lines: Sequence[RequestLine]) -> Batch:
         requests, records = [line.request for line in lines], [line.record for line in lines]
         digest = hashlib.sha256("\n".join(sorted(record.key for record in records)).encode()).hexdigest()[:16]
-        earlier = sum(batch.name.startswith(f"{digest}-") for batch in self.all)
+        earlier = sum(batch.name.startswith(f"{digest}-") for batch in self.folder.all)
         first = requests[0]
         batch = Batch(
             name=f"{digest}-{earlier}",
@@ -213,24 +263,21 @@ class Batches:
             run=self._run,
             most_usd=self._budgets(server)[0].max_batch_cost(requests),
         )
-        lines_of_file = (json.dumps(record._asdict()).encode() + b"\n" for record in records)
-        self._write_file(f"{batch.name}.lines", lines_of_file)
-        self._write(batch)
-        self.all.append(batch)
+        self.folder.add(batch, records)
         what = f"a batch of {counted(len(requests), 'request')} to {first.model}"
         api = self._api(server)
         try:
             with raise_unclear(f"The server at {server.base_url} does not say whether it has {what}"):
-                at_server = await api.find(batch.name, self._known_ids)
+                at_server = await api.find(batch.name, self.folder.known_ids)
                 if at_server is None:
                     content = b"".join(line.content for line in lines)
-                    at_server = await api.create(batch.name, content, self._known_ids)
+                    at_server = await api.create(batch.name, content, self.folder.known_ids)
         except UnclearError:
             # The file stays: the next run searches for the batch.
             raise
         except (RagevalError, Unscored) as error:
             # The server does not have the batch: another batch may contain its requests.
-            self._delete(batch)
+            self.folder.delete(batch)
             if isinstance(error, RagevalError):
                 raise
             raise ServerError(
@@ -238,16 +285,16 @@ class Batches:
                 "Correct what it says, or run without --rageval-batch."
             ) from None
         self._update(server, batch, at_server)
-        self._open |= dict.fromkeys((record.key for record in records), batch)
+        self.folder.open |= dict.fromkeys((record.key for record in records), batch)
         return batch
 
     async def _collect(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
         """Store the replies; UnclearError, with the batch still open, if the answers are not there or unreadable."""
-        unanswered = {record.key: record for record in self._read_requests(batch)}
+        unanswered = {record.key: record for record in self.folder.requests(batch)}
         failures: dict[str, Failure] = {}
         batch.replies = batch.tokens_in = batch.tokens_out = batch.unpriced = 0
         batch.cost_usd = 0.0
-        answers = self._folder / f"{batch.name}.answers"
+        answers = self.folder.path / f"{batch.name}.answers"
         for file_id in at_server.files:
             await self._api(server).download(file_id, answers)
             before, lines = len(unanswered), read_lines(answers)
@@ -266,15 +313,15 @@ class Batches:
         for budget in self._budgets(server):
             await budget.count_batch(self._cache, batch.replies, batch.cost_usd)
         batch.collected = time.time()
-        self._write(batch)
-        self._read()
+        self.folder.write(batch)
+        self.folder.read()
 
     def _refuse_answers(self, batch: Batch, why: str) -> NoReturn:
         # As failures, all requests would be sent again one by one, at the full price.
         raise UnclearError(
             f"The answers of the batch {batch.id} cannot be read: {why}.\n"
             "Run the same command again: they are downloaded again. If that does not help, delete "
-            f"{self._folder / batch.name}.json: its requests are then sent, and paid for, again."
+            f"{self.folder.path / batch.name}.json: its requests are then sent, and paid for, again."
         )
 
     async def _store_replies(
@@ -314,42 +361,14 @@ class Batches:
 
     def _api(self, server: RemoteServer) -> BatchAPI:
         if server not in self._apis:
-            self._apis[server] = BatchAPI(server, self._folder)
+            self._apis[server] = BatchAPI(server, self.folder.path)
         return self._apis[server]
-
-    @property
-    def _known_ids(self) -> set[str]:
-        """The ids of all batches in the folder: another batch with the same name is a different one."""
-        return {batch.id for batch in self.all}
 
     def _update(self, server: RemoteServer, batch: Batch, at_server: ServerBatch) -> None:
         batch.id, batch.status = at_server.id, at_server.status
         batch.completed, batch.failed = at_server.completed, at_server.failed
         batch.error = " ".join(server.credentials.redact(at_server.error).split())
-        self._write(batch)
-
-    def _write(self, batch: Batch) -> None:
-        self._write_file(f"{batch.name}.json", [json.dumps(asdict(batch), indent=1).encode()])
-
-    def _write_file(self, name: str, content: Iterable[bytes]) -> None:
-        try:
-            make_cache_folder(self._folder.parent)
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            make_private_file(self._folder / name)
-            write_atomically(self._folder / name, content)
-        except OSError as error:
-            raise StoreError(f"{self._folder / name} cannot be written: {error}.") from None
-
-    def _read_requests(self, batch: Batch) -> Iterator[BatchRequest]:
-        for line in read_lines(self._folder / f"{batch.name}.lines"):
-            fields = parse_object(line)
-            if fields.keys() == set(BatchRequest._fields):
-                yield BatchRequest(**fields)
-
-    def _delete(self, batch: Batch) -> None:
-        for suffix in ("json", "lines", "answers"):
-            (self._folder / f"{batch.name}.{suffix}").unlink(missing_ok=True)
-        self.all = [other for other in self.all if other.name != batch.name]
+        self.folder.write(batch)
 
 
 def _belongs_to(batch: Batch, server: RemoteServer) -> bool:
@@ -407,7 +426,7 @@ class BatchSource(LiveSource):
             or request.sample >= FIRST_RUN_LOCAL_SAMPLE
         ):
             return await super().obtain(server, request)
-        state = self._batches.state(request)
+        state = self._batches.folder.state(request)
         if self._collects and not isinstance(state, Failure):
             self._missing[request.key] = server, request
             raise ReplyPending
@@ -421,15 +440,15 @@ class BatchSource(LiveSource):
 
     async def submit(self) -> Submission:
         submitted = await self._batches.submit(list(self._missing.values()))
-        states = (self._batches.state(request) for _, request in self._missing.values())
+        states = (self._batches.folder.state(request) for _, request in self._missing.values())
         names = {state.name for state in states if isinstance(state, Batch)}
-        waited_for = [batch for batch in self._batches.all if batch.name in names]
+        waited_for = [batch for batch in self._batches.folder.all if batch.name in names]
         return Submission(submitted, waited_for, len(self._missing))
 
     async def refresh(self, servers: Iterable[Server], *, collect: bool = True) -> list[Batch]:
         remote = (server for server in servers if isinstance(server, RemoteServer))
         await self._batches.refresh(remote, collect=collect)
-        return self._batches.all
+        return self._batches.folder.all
 
     async def close(self) -> None:
         await self._batches.close()

@@ -358,7 +358,7 @@ def test_a_line_without_an_answer_is_a_failure(runs: Runs, server: BatchServer, 
 
 def test_cached_replies_count_once_if_a_process_dies_while_collecting(runs, server, monkeypatch):
     runs.submit(*map(_request, range(5)))
-    write = module.Batches._write
+    write = module.BatchFolder.write
 
     def die(self: Any, batch: Batch) -> None:
         if batch.collected:
@@ -366,10 +366,10 @@ def test_cached_replies_count_once_if_a_process_dies_while_collecting(runs, serv
         write(self, batch)
 
     monkeypatch.setattr(module, "CHUNK", 2)
-    monkeypatch.setattr(module.Batches, "_write", die)
+    monkeypatch.setattr(module.BatchFolder, "write", die)
     with pytest.raises(KeyboardInterrupt):
         runs.collect()
-    monkeypatch.setattr(module.Batches, "_write", write)
+    monkeypatch.setattr(module.BatchFolder, "write", write)
     [batch] = runs.collect()
     assert batch.replies == 5
     assert runs.submit(*map(_request, range(5))).missing == 0
