@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.extensions.stores.redis import RedisStore
+from pytest_rageval.extensions.stores.redis import RedisConnection
 from tests.llm_server import clerk
 from tests.redis_server import RedisServer
 
@@ -127,12 +127,12 @@ def _stopping(redis, after):
 @pytest.fixture
 def _impatient(monkeypatch):
     monkeypatch.setattr("pytest_rageval.extensions.stores.redis.PATIENCE_S", 0.3)
-    call = RedisStore._call
+    call = RedisConnection.call
 
     def quick(self, work, *, patience_s=0.3):
         return call(self, work, patience_s=min(patience_s, 0.3))
 
-    monkeypatch.setattr(RedisStore, "_call", quick)
+    monkeypatch.setattr(RedisConnection, "call", quick)
 
 
 @pytest.mark.usefixtures("_impatient")

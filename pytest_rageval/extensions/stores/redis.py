@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from pytest_rageval.core.errors import StoreError, require
@@ -169,38 +169,15 @@ class RedisStore:
     """A `ReplyStore` at a Redis server; StoreAwayError from every method if it does not answer for `PATIENCE_S`."""
 
     def __init__(self, url: StoreURL, namespace: str = "replies") -> None:
-        self._redis = require("redis", extra="redis", purpose=f"The cache {url.public}")
-        self._url = url
-        self._check_url(address := url.secret.reveal())
+        self._redis = RedisConnection(url)
         self._prefix = f"rageval:{VERSION}:{namespace}"
         self._owner = uuid.uuid4().hex
         self._owners_name = f"{self._prefix}:owners"
         self._own_keys: set[str] = set()
         self._lock = threading.Lock()
-        self._closed = threading.Event()
         self._renewal_thread: threading.Thread | None = None
-        self._unreachable = False
         self.damaged: set[str] = set()
-        errors, retry = self._redis.exceptions, self._redis.retry
-        # Checked before the connection errors: wrong credentials raise a subclass of ConnectionError.
-        self._refusal_errors = (
-            errors.AuthenticationError,
-            errors.AuthorizationError,
-            errors.MaxConnectionsError,
-        )
-        self._connection_errors = (errors.ConnectionError, errors.TimeoutError, OSError)
-        try:
-            self._client = self._redis.Redis.from_url(
-                address,
-                socket_timeout=TIMEOUT_S,
-                socket_connect_timeout=TIMEOUT_S,
-                # `_call` retries instead.
-                retry=retry.Retry(self._redis.backoff.NoBackoff(), 0),
-            )
-        except Exception as error:  # noqa: BLE001 - see `_call`
-            raise self._unusable_error(error) from None
-        self._scripts: dict[str, Any] = {}
-        self._never_evicts = self._check_eviction()
+        self._never_evicts = self._redis.check_eviction()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         return usable_replies(self._read_replies(keys), self.damaged, run, only_run=only_run)
@@ -214,7 +191,7 @@ class RedisStore:
         with self._lock:
             self._own_keys.update(missing)
         try:
-            got = self._run_script(
+            got = self._redis.run_script(
                 CLAIM, [*map(self._claim_name, missing), self._owners_name], [self._owner, CLAIM_TTL_MS]
             )
         except StoreError:
@@ -223,7 +200,7 @@ class RedisStore:
         own = [key for key, mine in zip(missing, got, strict=True) if mine]
         self._forget(key for key, mine in zip(missing, got, strict=True) if not mine)
         if own and self._renewal_thread is None:
-            self._renewal_thread = start_renewing(self.renew, self._closed)
+            self._renewal_thread = start_renewing(self.renew, self._redis.closing)
         # A reply may have been stored between the look-up and the claim, which ends only after the reply is stored.
         try:
             late = self.get_many(own, run=run, only_run=only_run)
@@ -235,14 +212,14 @@ class RedisStore:
         return build_claim_results(keys, replies | late, own)
 
     def claims(self, keys: Sequence[str]) -> dict[str, bool]:
-        owners = self._mget([self._claim_name(key) for key in keys])
+        owners = self._redis.mget([self._claim_name(key) for key in keys])
         this_owner = self._owner.encode()
         return {
             key: owner == this_owner for key, owner in zip(keys, owners, strict=True) if owner is not None
         }
 
     def others_active(self) -> bool:
-        return bool(self._run_script(OTHER_OWNERS, [self._owners_name], [self._owner]))
+        return bool(self._redis.run_script(OTHER_OWNERS, [self._owners_name], [self._owner]))
 
     def renew(self) -> None:
         with self._lock:
@@ -250,7 +227,7 @@ class RedisStore:
         if own:
             # Without retries: the thread calls this method again soon.
             keys = [*map(self._claim_name, own), self._owners_name]
-            self._run_script(RENEW, keys, [self._owner, CLAIM_TTL_MS], patience_s=0.0)
+            self._redis.run_script(RENEW, keys, [self._owner, CLAIM_TTL_MS], patience_s=0.0)
 
     def keep(self, entries: Iterable[Entry], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
         new = {entry.key: entry for entry in reversed(list(entries))}
@@ -267,14 +244,14 @@ class RedisStore:
                 arguments += [old, old if key in stored else line]
             keys = [*map(self._reply_name, new), *map(self._claim_name, new), self._owners_name]
             # If another process has stored one of the replies meanwhile, read them again.
-            if self._run_script(KEEP, keys, arguments):
+            if self._redis.run_script(KEEP, keys, arguments):
                 return {key: stored.get(key, entry.reply) for key, entry in new.items()}
 
     def release(self, keys: Sequence[str], *, patience_s: float = PATIENCE_S) -> None:
         if keys:
             self._forget(keys)
             names = [*map(self._claim_name, keys), self._owners_name]
-            self._run_script(RELEASE, names, [self._owner, self._has_no_claims], patience_s=patience_s)
+            self._redis.run_script(RELEASE, names, [self._owner, self._has_no_claims], patience_s=patience_s)
 
     def spend(
         self, account: str, change: Spending, *, max_calls: float = inf, max_cost: float = inf
@@ -283,13 +260,13 @@ class RedisStore:
         keys = [f"{self._prefix}:spending:{account}", f"{self._prefix}:spent:{uuid.uuid4().hex}"]
         # A server may evict what expires: the run would spend more than its limit.
         expires = "1" if self._never_evicts else "0"
-        done, *state = self._run_script(SPEND, keys, [*map(repr, change), *limits, expires])
+        done, *state = self._redis.run_script(SPEND, keys, [*map(repr, change), *limits, expires])
         if done == b"1":
             return None
         if done == b"2":
             raise StoreError(
-                f"The cache {self._url.public} does not know what this run has spent: its key {keys[0]} is not a hash."
-                "\nDelete this key, which another program has written, and run again."
+                f"The cache {self._redis.url.public} does not know what this run has spent: its key {keys[0]} is "
+                "not a hash.\nDelete this key, which another program has written, and run again."
             )
         calls, cost, open_calls, open_cost = map(float, state)
         return Spending(int(calls), cost, int(open_calls), open_cost)
@@ -302,22 +279,21 @@ class RedisStore:
 
     def delete_many(self, keys: Sequence[str]) -> None:
         if keys:
-            self._call(lambda: self._client.delete(*map(self._reply_name, keys)))
+            self._redis.call(lambda client: client.delete(*map(self._reply_name, keys)))
 
     def close(self) -> None:
-        self._closed.set()
-        if self._renewal_thread is not None and not self._unreachable:
+        self._redis.closing.set()
+        if self._renewal_thread is not None and not self._redis.is_away:
             self._renewal_thread.join(timeout=CLAIM_TTL_S)
         # If this fails, the claims expire.
         with suppress(StoreError):
-            if not self._unreachable:
+            if not self._redis.is_away:
                 self.release(list(self._own_keys), patience_s=0.0)
-        with suppress(*self._connection_errors):
-            self._client.close()
+        self._redis.close()
 
     def ping(self) -> None:
         """Raise StoreAwayError if the server does not answer now, or does not write."""
-        self._call(lambda: self._client.set(f"{self._prefix}:ping", "", ex=1), patience_s=0.0)
+        self._redis.call(lambda client: client.set(f"{self._prefix}:ping", "", ex=1), patience_s=0.0)
 
     @property
     def _has_no_claims(self) -> str:
@@ -336,95 +312,110 @@ class RedisStore:
         return f"{self._prefix}:claim:{key}"
 
     def _read_replies(self, keys: Sequence[str]) -> dict[str, bytes]:
-        texts = self._mget([self._reply_name(key) for key in keys])
+        texts = self._redis.mget([self._reply_name(key) for key in keys])
         return {key: text for key, text in zip(keys, texts, strict=True) if text is not None}
-
-    def _mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        values: list[bytes | None] = []
-        for start in range(0, len(keys), CHUNK):
-            chunk = keys[start : start + CHUNK]
-            values += self._call(lambda chunk=chunk: self._client.mget(chunk))  # type: ignore[misc]
-        return values
 
     def _all_keys(self) -> list[str]:
         prefix = self._reply_name("").encode()
         # After a lost connection the scan starts again: a cursor is valid in one server process only.
-        names = self._call(lambda: list(self._client.scan_iter(match=prefix + b"*", count=CHUNK)))
+        names = self._redis.call(lambda client: list(client.scan_iter(match=prefix + b"*", count=CHUNK)))
         return [name[len(prefix) :].decode(errors="backslashreplace") for name in names]
 
-    def _run_script(
-        self, source: str, keys: Sequence[str], arguments: Sequence[Any], *, patience_s: float = PATIENCE_S
-    ) -> Any:
-        script = self._scripts.setdefault(source, self._client.register_script(source))
-        return self._call(lambda: script(keys=keys, args=arguments), patience_s=patience_s)
 
-    def _call(self, work: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
-        """Return the server's answer; retry while it does not answer, so `work` must be idempotent."""
+class RedisConnection:
+    """A connection to a Redis server. It repeats calls while the server is away, and its errors say what to do."""
+
+    def __init__(self, url: StoreURL) -> None:
+        self._library = require("redis", extra="redis", purpose=f"The cache {url.public}")
+        _check_url(url, address := url.secret.reveal())
+        self.url = url
+        self.closing = threading.Event()  # after which no call is repeated
+        self.is_away = False  # whether the server has not answered the last call
+        errors, retry = self._library.exceptions, self._library.retry
+        # Checked before the connection errors: wrong credentials raise a subclass of ConnectionError.
+        self._refusal_errors = (
+            errors.AuthenticationError,
+            errors.AuthorizationError,
+            errors.MaxConnectionsError,
+        )
+        self._connection_errors = (errors.ConnectionError, errors.TimeoutError, OSError)
+        try:
+            self._client = self._library.Redis.from_url(
+                address,
+                socket_timeout=TIMEOUT_S,
+                socket_connect_timeout=TIMEOUT_S,
+                # `call` retries instead.
+                retry=retry.Retry(self._library.backoff.NoBackoff(), 0),
+            )
+        except Exception as error:  # noqa: BLE001 - see `call`
+            raise self._unusable_error(error) from None
+        self._scripts: dict[str, Any] = {}
+
+    def call(self, work: Callable[[Any], T], *, patience_s: float = PATIENCE_S) -> T:
+        """Return what `work` gets from the client; retry while it does not answer, so `work` must be idempotent."""
         until = time.monotonic() + patience_s
         while True:
             try:
-                answer = work()
+                answer = work(self._client)
             except self._refusal_errors as error:
                 raise self._unusable_error(error) from None
             # Whatever the library raises: its traceback would show the URL with its secrets.
             except Exception as error:  # noqa: BLE001
-                if not self._is_away(error):
+                if not self._says_away(error):
                     raise self._unusable_error(error) from None
-                self._unreachable = True
-                if time.monotonic() >= until or self._closed.is_set():
+                self.is_away = True
+                if time.monotonic() >= until or self.closing.is_set():
                     raise self._unusable_error(error, StoreAwayError) from None
                 time.sleep(PAUSE_S)
             else:
-                self._unreachable = False
+                self.is_away = False
                 return answer
 
-    def _is_away(self, error: Exception) -> bool:
-        errors = self._redis.exceptions
+    def run_script(
+        self, source: str, keys: Sequence[str], arguments: Sequence[Any], *, patience_s: float = PATIENCE_S
+    ) -> Any:
+        script = self._scripts.setdefault(source, self._client.register_script(source))
+        return self.call(lambda _: script(keys=keys, args=arguments), patience_s=patience_s)
+
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        values: list[bytes | None] = []
+        for start in range(0, len(keys), CHUNK):
+            chunk = keys[start : start + CHUNK]
+            values += self.call(lambda client, chunk=chunk: client.mget(chunk))  # type: ignore[misc]
+        return values
+
+    def close(self) -> None:
+        with suppress(*self._connection_errors):
+            self._client.close()
+
+    def check_eviction(self) -> bool:
+        """Return whether the server keeps all keys; raise StoreError if it deletes replies when its memory is full."""
+        memory = self.call(lambda client: client.info("memory"))
+        policy = str(memory.get("maxmemory_policy", ""))
+        if policy.startswith("allkeys"):
+            raise StoreError(
+                f"The cache {self.url.public} cannot be used: its maxmemory-policy is {policy}, which deletes replies "
+                "that were paid for.\nSet it to noeviction."
+            )
+        return policy == "noeviction"
+
+    def _says_away(self, error: Exception) -> bool:
+        errors = self._library.exceptions
         # The client cuts the code of an error that it has a class for.
         away = (errors.ReadOnlyError, errors.ClusterDownError, errors.TryAgainError, *self._connection_errors)
         is_said = isinstance(error, errors.ResponseError) and AWAY.search(str(error)) is not None
         return is_said or isinstance(error, away)
 
-    def _check_url(self, address: str) -> None:
-        parts = urlsplit(address)
-        if not re.fullmatch(r"/?\d*", parts.path):
-            self._refuse_url(
-                f"its path {parts.path!r} is not the number of a database", "as in redis://HOST/0"
-            )
-        for name, value in parse_qsl(parts.query, keep_blank_values=True):
-            if name not in URL_PARAMETERS and not name.startswith("ssl_"):
-                # A text without a value is no name: it may be a part of the password.
-                found = f"the parameter {name!r}" if value else "a text after ? that is not NAME=VALUE"
-                known = f"{', '.join(sorted(URL_PARAMETERS))}, and those that begin with ssl_"
-                self._refuse_url(f"its URL has {found}", f"where the parameters can be {known}")
-
-    def _refuse_url(self, why: str, allowed: str) -> NoReturn:
-        raise StoreError(
-            f"The cache {self._url.public} cannot be used: {why}.\n"
-            f"Correct the URL in --rageval-cache or {CACHE_URL}, {allowed}."
-        )
-
-    def _check_eviction(self) -> bool:
-        """Return whether the server keeps all keys; raise StoreError if it deletes replies when its memory is full."""
-        memory = self._call(lambda: self._client.info("memory"))
-        policy = str(memory.get("maxmemory_policy", ""))
-        if policy.startswith("allkeys"):
-            raise StoreError(
-                f"The cache {self._url.public} cannot be used: its maxmemory-policy is {policy}, which deletes replies "
-                "that were paid for.\nSet it to noeviction."
-            )
-        return policy == "noeviction"
-
     def _unusable_error(self, error: BaseException, kind: type[StoreError] = StoreError) -> StoreError:
         # Callers raise it `from None`: the traceback of the library's error would show the URL with its secrets.
-        said = self._url.redact(str(error)).rstrip(".")
-        errors = self._redis.exceptions
+        said = self.url.redact(str(error)).rstrip(".")
+        errors = self._library.exceptions
         if isinstance(error, errors.AuthenticationError):
             given = self._client.connection_pool.connection_kwargs.get("password")
             why = (
                 f"refuses the user or password: {said}" if given else "needs a password, and its URL has none"
             )
-            scheme = self._url.scheme
+            scheme = self.url.scheme
             remedy = (
                 f"Write the URL into the environment variable {CACHE_URL}, as {scheme}://:PASSWORD@HOST/0 or "
                 f"{scheme}://USER:PASSWORD@HOST/0, with / ? # and @ in them as %2F %3F %23 and %40"
@@ -436,5 +427,26 @@ class RedisStore:
             why = f"cannot be used: {type(error).__name__}: {said}"
             remedy = f"Check the server, and its URL in --rageval-cache or {CACHE_URL}"
         return kind(
-            f"The cache {self._url.public} {why}.\n{remedy}; without a URL, replies are kept in a local folder."
+            f"The cache {self.url.public} {why}.\n{remedy}; without a URL, replies are kept in a local folder."
         )
+
+
+def _check_url(url: StoreURL, address: str) -> None:
+    parts = urlsplit(address)
+    if not re.fullmatch(r"/?\d*", parts.path):
+        raise _url_error(
+            url, f"its path {parts.path!r} is not the number of a database", "as in redis://HOST/0"
+        )
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in URL_PARAMETERS and not name.startswith("ssl_"):
+            # A text without a value is no name: it may be a part of the password.
+            found = f"the parameter {name!r}" if value else "a text after ? that is not NAME=VALUE"
+            known = f"{', '.join(sorted(URL_PARAMETERS))}, and those that begin with ssl_"
+            raise _url_error(url, f"its URL has {found}", f"where the parameters can be {known}")
+
+
+def _url_error(url: StoreURL, why: str, allowed: str) -> StoreError:
+    return StoreError(
+        f"The cache {url.public} cannot be used: {why}.\n"
+        f"Correct the URL in --rageval-cache or {CACHE_URL}, {allowed}."
+    )

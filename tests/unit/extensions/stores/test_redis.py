@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.extensions.stores.redis import ACL_RIGHTS, RedisStore
+from pytest_rageval.extensions.stores.redis import ACL_RIGHTS, RedisConnection, RedisStore
 from pytest_rageval.lib.secret import CACHE_URL, StoreURL
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, Spending, StoreAwayError
@@ -92,8 +92,8 @@ def free(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 def _without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    call = RedisStore._call
-    monkeypatch.setattr(RedisStore, "_call", lambda self, work, **_: call(self, work, patience_s=0.0))
+    call = RedisConnection.call
+    monkeypatch.setattr(RedisConnection, "call", lambda self, work, **_: call(self, work, patience_s=0.0))
 
 
 @pytest.mark.parametrize(
