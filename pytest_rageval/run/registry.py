@@ -26,7 +26,7 @@ from pytest_rageval.options.parsers import KIND_PATTERN
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection, AddedTable
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter
-from pytest_rageval.scores import SCORES, BuiltInScores, known_dependencies
+from pytest_rageval.scores import SCORES, BuiltInScores
 from pytest_rageval.scores.definition import ScoreDef
 from pytest_rageval.scores.pipeline import Evaluation, ResolvedScore
 
@@ -48,7 +48,7 @@ receives the text after the scheme; it sends the report, and may return a text f
 
 # Few runs have a plugin that adds one.
 PluginMeasure: Final = Lazy("scores.plugin_objects", "PluginMeasure")
-PluginScore: Final = Lazy("scores.plugin_objects", "PluginScore")
+plugin_score: Final = Lazy("scores.plugin_objects", "plugin_score")
 
 WORD_PATTERN: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 """The names that can be used in the expression of a comparator."""
@@ -181,28 +181,7 @@ class Registry:
         """
         if Spec.parse(name).measure != name:
             raise InputError(f"add_score({name!r}): a score is added without its cut-off.")
-        known = {ask if isinstance(ask, str) else ask.name: ask for ask in known_dependencies()}
-        unknown = sorted(set(asks or ()) - known.keys())
-        if unknown:
-            raise InputError(
-                f"add_score({name!r}): unknown asks: {', '.join(map(repr, unknown))}.\n"
-                f"It can be: {', '.join(sorted(known))}."
-            )
-        if scale is not None and not scale[0] < scale[1]:
-            raise InputError(
-                f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
-            )
-        # The outcomes of the score may have `Evidence.sizes`, which the report pools.
-        notes = Lazy("scores.rel_recall", "pooled_notes")
-        score = ScoreDef(
-            name,
-            PluginScore(name, evaluate, scale),
-            frozenset(known.values() if asks is None else map(known.__getitem__, asks)),
-            scale,
-            asks_all=asks is None,
-            separable=separable,
-            notes=notes,
-        )
+        score = plugin_score(name, evaluate, asks, scale, separable=separable)
         _add(self.scores, "score", name, score)
 
     def add_answer_measure(self, name: str, measure: "AnswerMeasure") -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isfinite
@@ -12,12 +12,22 @@ from pytest_rageval.answers.judge.tasks import read_share
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.gathering import require_loop
 from pytest_rageval.calls.user_code import UserCallable, call_errors, is_cancelled
-from pytest_rageval.core.errors import CallableError, QueryError, RagevalError, Unscored, summary_line
+from pytest_rageval.core.errors import (
+    CallableError,
+    InputError,
+    QueryError,
+    RagevalError,
+    Unscored,
+    summary_line,
+)
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.lib.foreign_values import as_number, as_share
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
+from pytest_rageval.scores import known_dependencies
+from pytest_rageval.scores.definition import ScoreDef
+from pytest_rageval.scores.pipeline import Evaluation, Pipeline, ResolvedScore
 
 STORED_AS: Final = "pytest_rageval.evaluations.registry"  # see calls.STORED_AS
 
@@ -122,3 +132,35 @@ class PluginScore:
             f"Outcome per example, in their order: with a finite value{scale}, or with None and the reason as "
             "`unscored` or `undefined`."
         )
+
+
+def plugin_score(
+    name: str,
+    evaluate: Evaluation,
+    asks: Collection[str] | None,
+    scale: tuple[float, float] | None,
+    *,
+    separable: bool,
+) -> ScoreDef:
+    """Return the definition of a plugin's score; InputError if an argument of `Registry.add_score` is not valid."""
+    known = {ask if isinstance(ask, str) else ask.name: ask for ask in known_dependencies()}
+    unknown = sorted(set(asks or ()) - known.keys())
+    if unknown:
+        raise InputError(
+            f"add_score({name!r}): unknown asks: {', '.join(map(repr, unknown))}.\n"
+            f"It can be: {', '.join(sorted(known))}."
+        )
+    if scale is not None and not scale[0] < scale[1]:
+        raise InputError(
+            f"add_score({name!r}): scale={scale!r} must be the lowest and the highest value, such as (0, 1)."
+        )
+    return ScoreDef(
+        name,
+        PluginScore(name, evaluate, scale),
+        frozenset(known.values() if asks is None else map(known.__getitem__, asks)),
+        scale,
+        asks_all=asks is None,
+        separable=separable,
+        # The outcomes of the score may have `Evidence.sizes`, which the report pools.
+        notes=Lazy("scores.rel_recall", "pooled_notes"),
+    )
