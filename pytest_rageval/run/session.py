@@ -408,13 +408,13 @@ class Session(BaseSession):
                 "document that is retrieved for any question, and --rageval-shard leaves out most questions.\n"
                 f"{CORPUS_REMEDY}"
             )
-        await pipeline.find_gold_texts(evalset.examples, resolved.k)
+        await pipeline.gold.find_texts(evalset.examples, resolved.k)
         without = []
         for example in evalset:
             if None not in [gold.text for gold in example.relevant]:
                 continue
             try:
-                await pipeline.gold_passages(example, resolved.k)
+                await pipeline.gold.get(example, resolved.k)
             except NoGroundTruth as reason:
                 without += [(example.id, str(reason))] if example.relevant else []
             except (RagevalError, Unscored):

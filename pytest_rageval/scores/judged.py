@@ -111,7 +111,7 @@ async def _rate(  # noqa: PLR0913, PLR0917 - what is rated
     if pipeline.grades_together and references and not retrieved_gold_texts(example):
         ranking, answer = await pipeline.ranking_and_answer(example, k)
         with suppress(NoGroundTruth):
-            gold = texts_of(await pipeline.gold_passages(example, k))
+            gold = texts_of(await pipeline.gold.get(example, k))
             if ranking and not abstains(answer):
                 texts = [answer], references, texts_of(ranking), gold
                 ratings = await pipeline.ask(RATE_TOGETHER, example.full_question, *texts)
@@ -159,7 +159,7 @@ async def evaluate_context_quality(pipeline: Pipeline, example: Example, resolve
     The generator is called only for grades in one request. An empty ranking is 1, without a call of the judge.
     Unscored: an example without gold passages, or with a gold passage without text.
     """
-    gold = texts_of(await pipeline.gold_passages(example, resolved.k))
+    gold = texts_of(await pipeline.gold.get(example, resolved.k))
     ranking = await pipeline.ranking_with_texts(example, resolved.k)
     rating = Verdict(MIN_GRADE, "Nothing was retrieved.")
     if ranking:

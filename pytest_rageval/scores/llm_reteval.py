@@ -79,7 +79,7 @@ async def evaluate_llm_reteval(
 
     async def score(example: Example) -> Outcome:
         # Checked before the first request, so that an example that cannot be scored costs nothing.
-        golds = await pipeline.gold_passages(example, resolved.k)
+        golds = await pipeline.gold.get(example, resolved.k)
         semi_gold, (ranking, answer) = await gather_two(
             pipeline.semi_gold(example.full_question, golds), pipeline.ranking_and_answer(example, resolved.k)
         )

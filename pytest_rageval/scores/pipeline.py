@@ -131,6 +131,66 @@ class ResolvedScore:
         return Relevance.parse(self.relevant)
 
 
+class GoldPassages:
+    """The gold passages of examples. Those that have only an id have the text of a retrieved document with this id."""
+
+    def __init__(self, rankings: Rankings) -> None:
+        self._rankings = rankings
+        # By the digest of an example and the cut-off, the texts of retrieved documents by their `id_key`.
+        self._texts: dict[tuple[str, int], Mapping[str, AbstractSet[str]]] = {}
+
+    async def find_texts(self, examples: Sequence[Example], k: int) -> None:
+        """Take the texts of gold passages that have only an id from what the retriever returns for these examples.
+
+        These are all examples of the eval set, so that a text depends neither on the order of evaluation nor on what
+        else is evaluated.
+        """
+        texts: defaultdict[str, set[str]] = defaultdict(set)
+        by_id = [example for example in examples if retrieved_gold_texts(example)]
+        wanted = {id_key(gold.id) for example in by_id for gold in example.relevant if gold.id is not None}
+
+        async def documents(example: Example) -> Sequence[Document]:
+            # An example whose retrieval fails is unscored later.
+            with suppress(RagevalError, Unscored):
+                return (await self._rankings.get(example, k)).documents
+            return ()
+
+        searches = map(documents, examples) if wanted else ()
+        for each in await gather_all(searches, max_concurrency=MAX_CONCURRENT_SEARCHES):
+            for document in each:
+                if document.text and document.id is not None and (key := id_key(document.id)) in wanted:
+                    texts[key].add(document.text)
+        self._texts |= {(example.digest, k): texts for example in by_id}
+
+    async def get(self, example: Example, k: int) -> list[Document]:
+        """Return the relevant gold passages as documents; raise NoGroundTruth if there are none with text.
+
+        A gold passage that has only an id has the text of the retrieved document with this id, see `find_texts`.
+        Without one the retriever is the cause, which must not gain by losing a passage. If it failed on this example,
+        its failure is raised.
+        """
+        relevant = example.relevant
+        if not relevant:
+            raise NoGroundTruth(NO_GOLD)
+        retrieved: Mapping[str, AbstractSet[str]] = {}
+        if retrieved_gold_texts(example):
+            await self._rankings.get(example, k)
+            retrieved = self._texts[example.digest, k]
+        passages = []
+        for gold in relevant:
+            text = gold.text
+            if text is None and gold.id is None:
+                raise NoGroundTruth(NO_TEXT)
+            if text is None:
+                texts = retrieved.get(id_key(gold.id or ""), frozenset())
+                if len(texts) != 1:
+                    found = "several documents of its id were" if texts else "no document of its id was"
+                    raise GoldNotRetrieved(f"{NO_TEXT}, and {found} retrieved")
+                [text] = texts
+            passages.append(Document(text, gold.id))
+        return passages
+
+
 @dataclass(eq=False)
 class Pipeline:
     """One retriever, generator and judge, with all results that they have returned so far.
@@ -160,16 +220,16 @@ class Pipeline:
     reference: "Retriever | None" = None  # which is timed together with the retriever under test
     cached_replies: Callable[[], int] = lambda: 0  # the model replies of this run that came from the cache
     spool: Spool = field(default_factory=Spool)  # of rankings, of which a report shows only a few
-    # By the digest of an example and the cut-off, the texts of retrieved documents by their `id_key`, for gold passages
-    # that have only an id.
-    gold_texts: dict[tuple[str, int], Mapping[str, AbstractSet[str]]] = field(default_factory=dict)
-    rankings: Rankings = None  # type: ignore[assignment]  # created from the retriever, and shared by repeats
+    # Both are created from the retriever, and shared by repeats.
+    rankings: Rankings = None  # type: ignore[assignment]
+    gold: GoldPassages = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         self._expressions: dict[str, Expression] = {}
         self.results: SingleFlight = SingleFlight()
         if self.rankings is None:
             self.rankings = Rankings(self.retriever, self.cached_replies, self.spool)
+            self.gold = GoldPassages(self.rankings)
         self.ranking: Callable[[Query, int], Coroutine[Any, Any, Ranking]] = self.rankings.get
         # For the display of progress.
         self.started_examples: int = 0
@@ -238,57 +298,6 @@ class Pipeline:
         """The sample number of the first answer in this draw and repeat."""
         settings = self.draw_settings
         return self.draw + self.repeat * max(SEMI_GOLD_SAMPLES, settings.answers, settings.gold)
-
-    async def find_gold_texts(self, examples: Sequence[Example], k: int) -> None:
-        """Take the texts of gold passages that have only an id from what the retriever returns for these examples.
-
-        These are all examples of the eval set, so that a text depends neither on the order of evaluation nor on what
-        else is evaluated.
-        """
-        texts: defaultdict[str, set[str]] = defaultdict(set)
-        by_id = [example for example in examples if retrieved_gold_texts(example)]
-        wanted = {id_key(gold.id) for example in by_id for gold in example.relevant if gold.id is not None}
-
-        async def documents(example: Example) -> Sequence[Document]:
-            # An example whose retrieval fails is unscored later.
-            with suppress(RagevalError, Unscored):
-                return (await self.ranking(example, k)).documents
-            return ()
-
-        searches = map(documents, examples) if wanted else ()
-        for each in await gather_all(searches, max_concurrency=MAX_CONCURRENT_SEARCHES):
-            for document in each:
-                if document.text and document.id is not None and (key := id_key(document.id)) in wanted:
-                    texts[key].add(document.text)
-        self.gold_texts |= {(example.digest, k): texts for example in by_id}
-
-    async def gold_passages(self, example: Example, k: int) -> list[Document]:
-        """Return the relevant gold passages as documents; raise NoGroundTruth if there are none with text.
-
-        A gold passage that has only an id has the text of the retrieved document with this id, see `find_gold_texts`.
-        Without one the retriever is the cause, which must not gain by losing a passage. If it failed on this example,
-        its failure is raised.
-        """
-        relevant = example.relevant
-        if not relevant:
-            raise NoGroundTruth(NO_GOLD)
-        retrieved: Mapping[str, AbstractSet[str]] = {}
-        if retrieved_gold_texts(example):
-            await self.ranking(example, k)
-            retrieved = self.gold_texts[example.digest, k]
-        passages = []
-        for gold in relevant:
-            text = gold.text
-            if text is None and gold.id is None:
-                raise NoGroundTruth(NO_TEXT)
-            if text is None:
-                texts = retrieved.get(id_key(gold.id or ""), frozenset())
-                if len(texts) != 1:
-                    found = "several documents of its id were" if texts else "no document of its id was"
-                    raise GoldNotRetrieved(f"{NO_TEXT}, and {found} retrieved")
-                [text] = texts
-            passages.append(Document(text, gold.id))
-        return passages
 
     async def semi_gold(self, question: str, golds: Sequence[Document]) -> tuple[str, ...]:
         """Return the generator's answers from the gold passages, by default three.

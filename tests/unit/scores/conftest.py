@@ -137,7 +137,7 @@ class World:
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
         resolved, score = resolve(ScoreRequest(spec, **words))
-        self.loop.run(self.run.find_gold_texts(examples, resolved.k))
+        self.loop.run(self.run.gold.find_texts(examples, resolved.k))
         return self.loop.run(score.evaluate(self.run, examples, resolved))
 
     def call_count(self, method: str) -> int:

@@ -39,7 +39,7 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
 
     item, world.answers = example("q", "Reno"), {"Reno": tuple("abcdefgh")}
     for run in (world.run, world.make_pipeline(repeat=1), world.make_pipeline(draw=1)):
-        golds = world.loop.run(run.gold_passages(item, 2))
+        golds = world.loop.run(run.gold.get(item, 2))
         semi_gold = world.loop.run(run.semi_gold("q", golds))
         samples = [int(sample) for part, *_, sample in world.asked if part == "generate"]
         world.asked.clear()
