@@ -14,18 +14,17 @@ import contextlib
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 
 from pytest_rageval.calls.threads import DaemonThreadPool
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.models.cassette import read_cassette
-from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.cassette import Cassette
+from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, OpenStore, ReplyStore, Spending, skip_damaged
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.summaries import RequestSummary
@@ -56,8 +55,7 @@ class Cache:
         replay: bool = False,
     ) -> None:
         self._open_store: OpenStore = partial(SqliteStore, place) if isinstance(place, Path) else place
-        self._cassette_file = cassette
-        self._missing_ok = missing_ok
+        self.cassette: Cassette = Cassette(None if refresh else cassette, recording=missing_ok)
         self._refresh = refresh
         self._run = "" if replay else run or uuid.uuid4().hex
         self.remarks: Counter[str] = Counter()
@@ -67,7 +65,6 @@ class Cache:
         # Held by the thread that uses the store.
         self._store_lock = threading.Lock()
         self._store_thread = _make_thread()
-        self._cassette: Mapping[str, Entry] | None = None
         self._poll: asyncio.Task[None] | None = None
         self._claiming: _Batcher[str, Reply | bool] = _Batcher(self._claim_all, self._off_loop)
         self._claim_states: _Batcher[str, bool | None] = _Batcher(self._claim_states_of_all, self._off_loop)
@@ -78,10 +75,6 @@ class Cache:
         if self._store is None:
             self._store = self._open_store(self._new_remarks.append)
         return self._store
-
-    def read_cassette(self) -> None:
-        """Read the cassette, which otherwise is read with the first look-up; StoreError if it cannot be used."""
-        _ = self._recorded
 
     async def open(self) -> None:
         """Open the store before anything is paid for, since a reply that cannot be stored would be lost."""
@@ -113,32 +106,6 @@ class Cache:
 
     async def look_up(self, keys: Sequence[str]) -> dict[str, Reply]:
         return await self._off_loop(lambda: self._find(keys))
-
-    def find_at_other_address(self, request: Request, base_urls: Collection[str] = ()) -> Entry | None:
-        """Return the cassette's entry for the same request at another base URL, such as that of another machine.
-
-        Everything but the base URL must be the same. None if entries at several base URLs have different replies. The
-        base URLs in `base_urls` are ignored: they are different servers of this run.
-        """
-        if not _is_url(request.base_url):
-            return None
-        found = (
-            self._recorded.get(replace(request, base_url=base_url).key)
-            for base_url in self._recorded_base_urls.get(request.model, ())
-            if base_url not in base_urls
-        )
-        entries = [entry for entry in found if entry is not None]
-        replies = {(entry.reply.text, entry.reply.refusal, entry.reply.tool_calls) for entry in entries}
-        return entries[0] if len(replies) == 1 else None
-
-    def recorded_address(self, model: str, base_url: str, base_urls: Collection[str]) -> str:
-        """Return the only base URL that the cassette has for a model; `base_url` if it has none, several, or this one.
-
-        The base URLs in `base_urls` are ignored, as in `find_at_other_address`.
-        """
-        recorded = self._recorded_base_urls.get(model, ()) if _is_url(base_url) else ()
-        others = [other for other in recorded if other not in base_urls]
-        return others[0] if base_url not in recorded and len(others) == 1 else base_url
 
     async def claim(self, key: str) -> Reply | bool:
         """Return the reply if it is stored by now; otherwise whether this process has the claim to request it.
@@ -195,14 +162,9 @@ class Cache:
             await asyncio.shield(self._poll)
             claimed = await self._claim_states.result(key) is not None
 
-    def differs_from_cassette(self, key: str, reply: Reply) -> bool:
-        """Whether the cassette has another reply for a key, for example after an edit or a colleague's recording."""
-        entry = self._recorded.get(key)
-        return entry is not None and entry.reply != reply
-
     def summaries(self) -> Iterator[RequestSummary]:
         """Yield the summary of every request with a stored or recorded reply; callable in any thread."""
-        yield from (entry.summary for entry in self._recorded.values())
+        yield from (entry.summary for entry in self.cassette.entries.values())
         with contextlib.suppress(StoreError):
             yield from self._submit(self._summaries).result()
 
@@ -249,28 +211,8 @@ class Cache:
             if store is not None:
                 store.close()
 
-    @property
-    def _recorded(self) -> Mapping[str, Entry]:
-        if self._cassette is None:
-            file, recording = self._cassette_file, self._missing_ok
-            unread = file is None or self._refresh or (recording and not file.exists())
-            recorded = {} if unread or file is None else read_cassette(file)
-            # A run that records a cassette requests empty replies again.
-            used = (entry for entry in recorded.values() if not (recording and entry.reply.silent))
-            self._cassette = {entry.key: entry for entry in used}
-        return self._cassette
-
-    @cached_property
-    def _recorded_base_urls(self) -> Mapping[str, Sequence[str]]:
-        by_model: dict[str, dict[str, None]] = {}
-        for entry in self._recorded.values():
-            model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
-            if model is not None and base_url is not None and _is_url(base_url):
-                by_model.setdefault(model, {})[base_url] = None
-        return {model: list(base_urls) for model, base_urls in by_model.items()}
-
     def _find(self, keys: Sequence[str]) -> dict[str, Reply]:
-        recorded = self._recorded
+        recorded = self.cassette.entries
         try:
             replies = self.store.get_many(keys, **self._reply_filter)
         except StoreError:
@@ -282,7 +224,7 @@ class Cache:
         return replies
 
     def _add_recorded(self, keys: Sequence[str], replies: dict[str, Reply]) -> None:
-        recorded = self._recorded
+        recorded = self.cassette.entries
         if recorded and len(replies) < len(keys):
             replies.update(
                 (key, recorded[key].reply) for key in keys if key not in replies and key in recorded
@@ -364,8 +306,3 @@ class _Batcher(Generic[K, V]):
             else:
                 for item, future in pending.items():
                     future.set_result(results[item])
-
-
-def _is_url(base_url: str) -> bool:
-    """Whether a base URL is an address, and not a name such as that of the embedded model."""
-    return "://" in base_url

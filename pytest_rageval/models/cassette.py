@@ -9,14 +9,16 @@ import json
 import reprlib
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.text import counted, parse_failure
-from pytest_rageval.models.messages import Reply
+from pytest_rageval.models.messages import Reply, Request
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.summaries import read_summary
 
@@ -61,6 +63,73 @@ def read_cassette(path: Path) -> dict[str, Entry]:
             "there."
         ) from error
     return entries
+
+
+class Cassette:
+    """The replies of a cassette as a run uses them; the file is read at the first use, StoreError if it cannot be used.
+
+    With `recording`, this run writes the file, which may not exist yet. Without a file there are no replies.
+    """
+
+    def __init__(self, file: Path | None, *, recording: bool) -> None:
+        self._file = file
+        self._recording = recording
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        if self._file is None or (self._recording and not self._file.exists()):
+            return {}
+        # A run that records a cassette requests empty replies again.
+        return {
+            key: entry
+            for key, entry in read_cassette(self._file).items()
+            if not (self._recording and entry.reply.silent)
+        }
+
+    @cached_property
+    def _base_urls(self) -> Mapping[str, Sequence[str]]:
+        by_model: dict[str, dict[str, None]] = {}
+        for entry in self.entries.values():
+            model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
+            if model is not None and base_url is not None and _is_url(base_url):
+                by_model.setdefault(model, {})[base_url] = None
+        return {model: list(base_urls) for model, base_urls in by_model.items()}
+
+    def find_at_other_address(self, request: Request, base_urls: Collection[str] = ()) -> Entry | None:
+        """Return the entry for the same request at another base URL, such as that of another machine.
+
+        Everything but the base URL must be the same. None if entries at several base URLs have different replies. The
+        base URLs in `base_urls` are ignored: they are different servers of this run.
+        """
+        if not _is_url(request.base_url):
+            return None
+        found = (
+            self.entries.get(replace(request, base_url=base_url).key)
+            for base_url in self._base_urls.get(request.model, ())
+            if base_url not in base_urls
+        )
+        entries = [entry for entry in found if entry is not None]
+        replies = {(entry.reply.text, entry.reply.refusal, entry.reply.tool_calls) for entry in entries}
+        return entries[0] if len(replies) == 1 else None
+
+    def address(self, model: str, base_url: str, base_urls: Collection[str]) -> str:
+        """Return the only base URL of a model's replies; `base_url` if there is none, several, or this one.
+
+        The base URLs in `base_urls` are ignored, as in `find_at_other_address`.
+        """
+        recorded = self._base_urls.get(model, ()) if _is_url(base_url) else ()
+        others = [other for other in recorded if other not in base_urls]
+        return others[0] if base_url not in recorded and len(others) == 1 else base_url
+
+    def differs(self, key: str, reply: Reply) -> bool:
+        """Whether it has another reply for a key, for example after an edit or a colleague's recording."""
+        entry = self.entries.get(key)
+        return entry is not None and entry.reply != reply
+
+
+def _is_url(base_url: str) -> bool:
+    """Whether a base URL is an address, and not a name such as that of the embedded model."""
+    return "://" in base_url
 
 
 def write_cassette(path: Path, entries: Iterable[Entry]) -> None:

@@ -106,7 +106,7 @@ class Gateway:
         """Return a reply of this run, uncounted; Unscored if there is none, as after a failure."""
         reply = (await self.cache.look_up([request.key])).get(request.key)
         if reply is None:
-            recorded = self.cache.find_at_other_address(request, self.settings.base_urls)
+            recorded = self.cache.cassette.find_at_other_address(request, self.settings.base_urls)
             if recorded is None:
                 raise Unscored("the run has no reply to this request")
             reply = recorded.reply
@@ -195,7 +195,7 @@ class Gateway:
         for server, request, counts in queue:
             reply, recorded = replies.get(request.key), None
             if reply is None:
-                recorded = self.cache.find_at_other_address(request, self.settings.base_urls)
+                recorded = self.cache.cassette.find_at_other_address(request, self.settings.base_urls)
                 reply = self.source.planned_reply(request) if recorded is None else recorded.reply
             if reply is not None:
                 self.usage.requests += counts
@@ -234,7 +234,7 @@ class Gateway:
 
     def address(self, model: str, base_url: str) -> str:
         """Return the base URL that a model's replies come from: that of the cassette, if it has one address for it."""
-        return self.cache.recorded_address(model, base_url, self.settings.base_urls)
+        return self.cache.cassette.address(model, base_url, self.settings.base_urls)
 
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
         """With `GatewaySettings.record`, put a reply into `used`: as `recorded` if that is given, or as a new entry."""
@@ -252,7 +252,7 @@ class Gateway:
             self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
             self.served[request.model, request.base_url].add(reply.model)
-        if self.cache.differs_from_cassette(key, reply):
+        if self.cache.cassette.differs(key, reply):
             self.usage.remarks[CASSETTE_OVERRULED] += 1
         if recorded is not None:
             addresses = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"

@@ -94,7 +94,7 @@ class Session(BaseSession):
         self.models: ConfiguredModels = self.models_of(None)
         if settings.cassette or settings.prices:
             # The gateway reads these files. An invalid file is an error even if no request is sent.
-            self.gateway.cache.read_cassette()
+            _ = self.gateway.cache.cassette.entries
         self.sources: Sources = Sources(self.registry.formats)
         self.pipelines: Pipelines = Pipelines(
             settings, self.registry, self.loop, lambda: self._cached_replies, self.spool

@@ -250,15 +250,15 @@ def test_a_reply_that_was_recorded_at_one_other_address_is_found(caches: Caches,
     )
     recorded = [Entry(r.key, Reply(text), request_summary(r)) for r, text in ((there, "x"), (third, "y"))]
     write_cassette(tmp_path / "c.jsonl", recorded)
-    cache, ignored = caches(tmp_path / "c.jsonl"), [third.base_url]
-    assert cache.find_at_other_address(here) is None
-    assert cache.find_at_other_address(here, ignored).reply == Reply("x")
-    assert cache.find_at_other_address(replace(here, base_url="embedded"), ignored) is None
-    assert cache.recorded_address("m", here.base_url, ignored) == there.base_url
-    assert cache.recorded_address("m", here.base_url, []) == here.base_url
-    assert cache.recorded_address("m", third.base_url, ignored) == third.base_url
-    assert cache.recorded_address("m", "embedded", ignored) == "embedded"
-    differ = [cache.differs_from_cassette(key, Reply("x")) for key in (there.key, third.key, here.key)]
+    used, ignored = caches(tmp_path / "c.jsonl").cassette, [third.base_url]
+    assert used.find_at_other_address(here) is None
+    assert used.find_at_other_address(here, ignored).reply == Reply("x")
+    assert used.find_at_other_address(replace(here, base_url="embedded"), ignored) is None
+    assert used.address("m", here.base_url, ignored) == there.base_url
+    assert used.address("m", here.base_url, []) == here.base_url
+    assert used.address("m", third.base_url, ignored) == third.base_url
+    assert used.address("m", "embedded", ignored) == "embedded"
+    differ = [used.differs(key, Reply("x")) for key in (there.key, third.key, here.key)]
     assert differ == [False, True, False]
 
 
