@@ -175,6 +175,8 @@ def spooled(ranking: Ranking, spool: Spool) -> Ranking:
     Documents of a subclass, which may have more attributes, stay in memory.
     """
     documents = ranking.documents
+    if isinstance(documents, CreatedDocuments) and not (ranking.steps or ranking.stages):
+        return ranking
     if not isinstance(documents, CreatedDocuments) and {Document}.issuperset(map(type, documents)):
         documents = SpooledDocuments(documents, spool)
     steps, stages = [

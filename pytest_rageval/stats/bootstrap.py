@@ -31,7 +31,7 @@ def bca_means(samples: Sequence[Sequence[float]], *, seed: int = 0) -> list[tupl
     for indices in _resamples(len(rows[0]), seed):
         for row_means, x in zip(means, rows, strict=True):
             # A product of counts and scores would add the numbers in another order and change the last digits.
-            row_means[done : done + len(indices)] = x[indices].mean(axis=1)
+            row_means[done : done + len(indices)] = x.take(indices).mean(axis=1)
         done += len(indices)
     observed = [float(np.mean(x)) for x in rows]
     return [

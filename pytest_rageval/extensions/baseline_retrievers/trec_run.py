@@ -3,14 +3,16 @@
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from itertools import groupby
+from math import isfinite, nan
+from operator import gt
 from pathlib import Path
 from typing import Final
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example, Message
 from pytest_rageval.core.ranking import CreatedDocuments, Document
-from pytest_rageval.evalsets.files import read_lines
+from pytest_rageval.evalsets.files import MAX_LINE_BYTES, open_file, read_lines
 from pytest_rageval.evalsets.formats import Shape, is_json_by_topic
 from pytest_rageval.evalsets.formats.trec import read_numbers_by_topic, split_cells
 from pytest_rageval.lib.digests import digest
@@ -20,6 +22,8 @@ EMPTY: Final[Mapping[str, object]] = {}
 
 COLUMNS: Final = 6
 NO_CELLS: Final = ("",) * COLUMNS
+BLOCK_BYTES: Final = 2**15  # read at once; the cells of a larger block do not fit into a processor's cache
+LINE_END: Final = "\0"  # the cell that marks the end of a line among the cells of a block
 SCORE_LIMIT: Final = (2 - 2**-24) * 2.0**127  # a score of this size rounds to infinity in single precision
 
 
@@ -143,15 +147,23 @@ class RunFile:
 
 def read_run(path: Path) -> RunFile:
     """Read a run file; see `TrecRun` for its forms, its order and the errors."""
-    read_scores = _scores_of_json if is_json_by_topic(Shape(path).head) else _scores_of_lines
+    if is_json_by_topic(Shape(path).head):
+        by_topic = _scores_of_json(path)
+    else:
+        by_topic = _scores_of_blocks(path) or _scores_of_lines(path)
     topics, scores = dict[str, tuple[int, int]](), array("f")
     ids: list[str] = []
-    for topic, documents in read_scores(path).items():
-        # Texts are compared by code point, which is the order of their UTF-8.
-        ranking = sorted(zip(array("f", documents.values()), documents, strict=True), reverse=True)
-        topics[topic] = len(ids), len(ids) + len(ranking)
-        scores.extend(score for score, _ in ranking)
-        ids += [document for _, document in ranking]
+    for topic, documents in by_topic.items():
+        first, singles = len(ids), array("f", documents.values())
+        if all(map(gt, singles, singles[1:])):  # already in order, as most are
+            scores.extend(singles)
+            ids.extend(documents)
+        else:
+            # Texts are compared by code point, which is the order of their UTF-8.
+            ranking = sorted(zip(singles, documents, strict=True), reverse=True)
+            scores.extend(score for score, _ in ranking)
+            ids.extend(document for _, document in ranking)
+        topics[topic] = first, len(ids)
     return RunFile(topics, scores, ids)
 
 
@@ -162,6 +174,51 @@ def _scores_of_json(path: Path) -> dict[str, dict[str, float]]:
         if not all(-SCORE_LIMIT < score < SCORE_LIMIT for score in documents.values()):
             raise InputError(f"{place} has a score that is beyond single precision.")
     return scores
+
+
+def _scores_of_blocks(path: Path) -> dict[str, dict[str, float]] | None:
+    """Return what `_scores_of_lines` returns, in two thirds of its time; None if that one has a mistake to name.
+
+    None is also returned for some files without a mistake, such as one with a blank line.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    encoding = "utf-8-sig"
+    try:
+        with open_file(path) as file:
+            while raw := file.stream.read(BLOCK_BYTES):
+                raw += file.stream.readline(MAX_LINE_BYTES + 1)
+                if len(raw) > MAX_LINE_BYTES or not _add_block(raw.decode(encoding), scores):
+                    return None
+                encoding = "utf-8"
+    except (InputError, ValueError):
+        return None
+    return scores
+
+
+def _add_block(text: str, scores: dict[str, dict[str, float]]) -> bool:
+    """Add the scores of many lines, whose cells are split at once; return False if this is not possible."""
+    text = text.removesuffix("\n") + "\n"
+    space, count = "\t" if "\t" in text else " ", text.count("\n")
+    cells = split_cells(text.replace("\n", f"{space}{LINE_END}{space}"))
+    names, documents, numbers, ends = (cells[column :: COLUMNS + 1] for column in (0, 2, 4, COLUMNS))
+    is_regular = len(cells) == (COLUMNS + 1) * count and ends.count(LINE_END) == count
+    # A file has no empty cells unless it has tabs.
+    if not is_regular or LINE_END in text or (space == "\t" and "" in cells):
+        return False
+    values = [*map(float, numbers)]
+    # The sum is NaN if a score is; the minimum and the maximum may be numbers nevertheless.
+    if not (isfinite(sum(values)) and -SCORE_LIMIT < min(values) <= max(values) < SCORE_LIMIT):
+        return False
+    start = 0
+    for name, equal_names in groupby(names):
+        end = start + len([*equal_names])
+        of_topic = scores.setdefault(id_key(name), {})
+        expected = len(of_topic) + end - start
+        of_topic.update(zip(documents[start:end], values[start:end], strict=True))
+        if len(of_topic) < expected:
+            return False  # a document is listed twice
+        start = end
+    return True
 
 
 def _scores_of_lines(path: Path) -> dict[str, dict[str, float]]:

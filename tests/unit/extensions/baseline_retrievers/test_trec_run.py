@@ -8,6 +8,8 @@ from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.ranking import Document
+from pytest_rageval.evalsets import files
+from pytest_rageval.extensions.baseline_retrievers import trec_run
 from pytest_rageval.extensions.baseline_retrievers.trec_run import RunDocuments, TrecRun, read_run
 from pytest_rageval.retrievers import adapt_retriever
 
@@ -137,6 +139,14 @@ def test_cells_between_tabs_are_six(lines: str, tmp_path: Path) -> None:
     """Five cells between tabs are not taken for six between spaces, and no empty cell is skipped."""
     with pytest.raises(InputError, match=r"a\.run line 1 is not a line of a run"):
         read_run(_run(tmp_path, lines))
+
+
+def test_a_long_line_is_not_read_as_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (trec_run, files):
+        monkeypatch.setattr(module, "MAX_LINE_BYTES", 30)
+    monkeypatch.setattr(trec_run, "BLOCK_BYTES", 1)
+    with pytest.raises(InputError, match=r"a\.run line 1 is longer than"):
+        read_run(_run(tmp_path, f"{'a Q0 x 1 2 me':<32}b Q0 y 1 2 me\n"))
 
 
 def test_a_topic_is_found_in_another_form_of_its_id(tmp_path: Path) -> None:
