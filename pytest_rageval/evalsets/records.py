@@ -15,7 +15,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EMPTY_MAPPING, RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
-from pytest_rageval.lib.foreign_values import as_identifier, id_key, is_identifier, is_missing, whole_number
+from pytest_rageval.lib.foreign_values import as_identifier, id_key, id_keys, is_identifier, is_missing, whole_number
 
 Record = dict[str, Any]
 """A record: what its fields are is not known until `Check` has read them."""
@@ -273,8 +273,8 @@ def _parse_gold(value: Any, check: "Check") -> tuple[Gold, ...]:
         parse_passage(check.mapping(item, "gold", i, remedy=GOLD_REMEDY), check, "gold", i)
         for i, item in enumerate(check.array(value, "gold"))
     ]
-    ids = {None if passage.id is None else id_key(passage.id) for passage in passages}
-    if len(ids) == len(passages) and None not in ids:
+    ids = [passage.id for passage in passages if passage.id is not None]
+    if len({*id_keys(ids)}) == len(passages):
         return tuple(passages)
     known: set[tuple[Any, ...]] = set()
     for i, passage in enumerate(passages if len(passages) > 1 else ()):
