@@ -68,7 +68,7 @@ class BatchServer:
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -217,6 +217,7 @@ class BatchServer:
 class _Handler(BaseHTTPRequestHandler):
     owner: ClassVar[BatchServer]
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def _answer(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length") or 0))

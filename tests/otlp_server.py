@@ -57,7 +57,7 @@ class Collector:
                 """Ignore errors of connections that the client has closed, as in tests of timeouts."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         return self
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rageval.lib.git import run_git
 from pytest_rageval.plugin.files import head_commit, run_entry
 
 GITHUB = {
@@ -145,7 +146,7 @@ def test_a_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
     git.write_text("#!/bin/sh\nsleep 60\n", encoding="utf-8")
     git.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    monkeypatch.setattr("pytest_rageval.lib.git.TIMEOUT_S", 0.1)
+    monkeypatch.setitem(run_git.__kwdefaults__, "timeout_s", 0.1)
     assert run_entry(tmp_path, tmp_path / "none.json", {}) == {}
 
 
