@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ class Ledger:
         return self.active()
 
 
-class Clock:
+class FakeTime:
     """A replacement for the module `time`: a test sets `now`, and each reading adds `tick`."""
 
     now = 0.0
@@ -86,14 +86,10 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    return clock
-
-
-def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(coroutine, 60))
+def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    fake_time = FakeTime()
+    monkeypatch.setattr(module, "time", fake_time)
+    return fake_time
 
 
 def _spent(database: Database, run: str = "r") -> Spent:
@@ -127,13 +123,9 @@ async def _wait_a_little() -> None:
         await asyncio.sleep(0)
 
 
-def test_calls_are_counted_to_the_last(database: Database) -> None:
+async def test_calls_are_counted_to_the_last(database: Database) -> None:
     budget = _budget(max_calls=7)
-
-    async def all_of_them() -> list[Any]:
-        return await asyncio.gather(*(_buy(budget, database) for _ in range(50)), return_exceptions=True)
-
-    outcomes = _run(all_of_them())
+    outcomes = await asyncio.gather(*(_buy(budget, database) for _ in range(50)), return_exceptions=True)
     errors = [outcome for outcome in outcomes if not isinstance(outcome, Spent)]
     assert len(errors) == 43
     assert {type(error) for error in errors} == {BudgetError}
@@ -142,45 +134,41 @@ def test_calls_are_counted_to_the_last(database: Database) -> None:
     assert _spent(database) == pytest.approx(Spent(calls=7, cost=7 * COST))
 
 
-def test_no_calls_are_a_budget_too(database: Database) -> None:
+async def test_no_calls_are_a_budget_too(database: Database) -> None:
     """A limit of zero calls or zero USD allows no call; it does not mean that there is no limit."""
     with pytest.raises(BudgetError, match="--rageval max_calls=0 is reached"):
-        _run(_buy(_budget(max_calls=0), database))
+        await _buy(_budget(max_calls=0), database)
     with pytest.raises(BudgetError, match="--rageval-max-cost=0 is reached"):
-        _run(_buy(_budget("other", max_cost=0.0), database))
+        await _buy(_budget("other", max_cost=0.0), database)
 
 
-def test_what_costs_nothing_needs_no_money(database: Database) -> None:
+async def test_what_costs_nothing_needs_no_money(database: Database) -> None:
     """With a cost limit of zero, a free model and the embedded model can be called."""
     free = Request("http://u/v1", "free", ASKED.messages, ASKED.parameters)
-    assert _run(_buy(_budget(max_cost=0.0), database, free)) == Spent(open_calls=1)
+    assert await _buy(_budget(max_cost=0.0), database, free) == Spent(open_calls=1)
     embedded = Request("embedded:threads=1", "g", ASKED.messages, ASKED.parameters)
-    assert _run(_buy(_budget(max_cost=0.0), database, embedded)) == Spent(calls=1, open_calls=1)
+    assert await _buy(_budget(max_cost=0.0), database, embedded) == Spent(calls=1, open_calls=1)
     assert _spent(database) == Spent(calls=2)
 
 
-def test_the_most_that_a_call_can_cost_is_set_aside(database: Database) -> None:
+async def test_the_most_that_a_call_can_cost_is_set_aside(database: Database) -> None:
     """A call in flight reserves its highest possible cost; after its reply, the real cost is counted instead."""
     budget = _budget(max_cost=10.0)
-    assert _run(_buy(budget, database)) == Spent(open_calls=1, open_cost=MOST)
+    assert await _buy(budget, database) == Spent(open_calls=1, open_cost=MOST)
     assert _spent(database) == Spent(calls=1, cost=COST)
     assert budget.cost(ASKED, REPLY) == COST
-    during = _run(_buy(budget, database))
+    during = await _buy(budget, database)
     assert during == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
     assert _spent(database) == Spent(calls=2, cost=2 * COST)
 
 
-def test_the_cost_is_never_passed(database: Database) -> None:
+async def test_the_cost_is_never_passed(database: Database) -> None:
     """The cost of 60 concurrent calls stays within the limit, whatever each reply really costs."""
     limit = 5 * MOST
     budget = _budget(max_cost=limit)
     replies = [Reply("x", tokens_in=5, tokens_out=(number * 37) % 101) for number in range(60)]
-
-    async def all_of_them() -> list[Any]:
-        calls = (_buy(budget, database, reply=reply) for reply in replies)
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    outcomes = _run(all_of_them())
+    calls = (_buy(budget, database, reply=reply) for reply in replies)
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
     completed_calls = [outcome for outcome in outcomes if isinstance(outcome, Spent)]
     spent = sum(
         budget.cost(ASKED, reply) or 0.0
@@ -199,36 +187,28 @@ def test_the_cost_is_never_passed(database: Database) -> None:
     assert _spent(database) == pytest.approx(Spent(calls=len(completed_calls), cost=spent), abs=1e-12)
 
 
-def test_a_call_that_failed_is_given_back(database: Database) -> None:
+async def test_a_call_that_failed_is_given_back(database: Database) -> None:
     budget = _budget(max_calls=2, max_cost=1.5 * MOST)
-
-    async def calls() -> None:
-        for _ in range(20):
-            await _buy(budget, database, reply=None)
-        assert _spent(database) == pytest.approx(Spent(), abs=1e-12)
-        await _buy(budget, database)
-
-    _run(calls())
+    for _ in range(20):
+        await _buy(budget, database, reply=None)
+    assert _spent(database) == pytest.approx(Spent(), abs=1e-12)
+    await _buy(budget, database)
 
 
-def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
-
-    async def fails() -> None:
+async def test_an_error_is_raised_and_the_call_given_back(database: Database) -> None:
+    with pytest.raises(ServerError, match="gone"):
         async with _budget(max_cost=MOST).reserve(Ledger(database), ASKED):
             raise ServerError("gone")
-
-    with pytest.raises(ServerError, match="gone"):
-        _run(fails())
     assert _spent(database) == Spent()
 
 
 @pytest.mark.parametrize(("reply", "cost"), [({"reply": None}, MOST), ({}, COST)])
-def test_a_billed_attempt_counts_as_the_most_it_can_cost_or_as_its_reply_says(database, reply, cost):
-    _run(_buy(_budget(max_cost=10.0), database, billed=True, **reply))
+async def test_a_billed_attempt_counts_as_the_most_it_can_cost_or_as_its_reply_says(database, reply, cost):
+    await _buy(_budget(max_cost=10.0), database, billed=True, **reply)
     assert _spent(database) == Spent(calls=1, cost=cost)
 
 
-def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
+async def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
     budget = _budget(max_calls=3)
 
     async def slow() -> None:
@@ -238,9 +218,9 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
 
     for _ in range(3):
         with pytest.raises(TimeoutError):
-            _run(slow())
+            await slow()
     with pytest.raises(BudgetError, match="--rageval max_calls=3 is reached: 3 calls were made"):
-        _run(slow())
+        await slow()
     assert _spent(database) == Spent(calls=3)
 
 
@@ -257,9 +237,9 @@ def test_a_billed_attempt_that_raises_counts(database: Database) -> None:
     ],
     ids=["nothing", "nothing of nothing", "the prompt", "the reply", "silence", "a call", "a refusal"],
 )
-def test_what_is_not_reported_counts_as_the_most(database, reply, tokens):
+async def test_what_is_not_reported_counts_as_the_most(database, reply, tokens):
     cost = Price(1.0, 10_000.0).cost(*tokens)
-    _run(_buy(_budget(max_cost=10.0), database, reply=reply))
+    await _buy(_budget(max_cost=10.0), database, reply=reply)
     assert _spent(database) == pytest.approx(Spent(calls=1, cost=cost))
     assert _budget().cost(ASKED, reply) == pytest.approx(cost)
 
@@ -270,126 +250,106 @@ def test_what_is_neither_reported_nor_bounded_has_no_cost_that_is_known() -> Non
     assert _budget().cost(Request("embedded", "g", ASKED.messages), Reply("x")) == 0
 
 
-def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(database, monkeypatch):
+async def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(database, monkeypatch):
     budget = _budget(max_calls=2, max_cost=10.0)
     transaction = Database.transaction
 
     def locked(_: Database) -> Any:
         raise StoreError("database is locked")
 
-    async def calls() -> None:
-        async with budget.reserve(Ledger(database), ASKED) as purchase:
-            purchase.reply = REPLY
-            monkeypatch.setattr(Database, "transaction", locked)
-        with pytest.raises(StoreError):
-            await _buy(budget, database)
-        monkeypatch.setattr(Database, "transaction", transaction)
-        assert _spent(database) == Spent(open_calls=1, open_cost=MOST)
-        during = await _buy(budget, database)
-        assert during == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
-        with pytest.raises(BudgetError, match="2 calls were made"):
-            await _buy(budget, database)
-
-    _run(calls())
+    async with budget.reserve(Ledger(database), ASKED) as purchase:
+        purchase.reply = REPLY
+        monkeypatch.setattr(Database, "transaction", locked)
+    with pytest.raises(StoreError):
+        await _buy(budget, database)
+    monkeypatch.setattr(Database, "transaction", transaction)
+    assert _spent(database) == Spent(open_calls=1, open_cost=MOST)
+    during = await _buy(budget, database)
+    assert during == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+    with pytest.raises(BudgetError, match="2 calls were made"):
+        await _buy(budget, database)
     assert _spent(database) == pytest.approx(Spent(calls=2, cost=2 * COST))
 
 
-def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, clock: Clock) -> None:
+async def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, fake_time: FakeTime) -> None:
     first_database, second_database = databases(), databases()
     others_active = [True]
-
-    async def calls() -> None:
-        budget = _budget(max_calls=1)
-        async with _budget(max_calls=1).reserve(Ledger(first_database), ASKED):
-            waiting = asyncio.create_task(_buy(budget, Ledger(second_database, lambda: others_active[0])))
-            await _wait_a_little()
-            clock.now += SETTLING_S + 1
-            await _wait_a_little()
-            assert not waiting.done()
-            others_active[0] = False
-            with pytest.raises(BudgetError, match="without an end"):
-                await waiting
-
-    _run(calls())
+    budget = _budget(max_calls=1)
+    async with _budget(max_calls=1).reserve(Ledger(first_database), ASKED):
+        waiting = asyncio.create_task(_buy(budget, Ledger(second_database, lambda: others_active[0])))
+        await _wait_a_little()
+        fake_time.now += SETTLING_S + 1
+        await _wait_a_little()
+        assert not waiting.done()
+        others_active[0] = False
+        with pytest.raises(BudgetError, match="without an end"):
+            await waiting
 
 
-def test_a_clock_change_keeps_the_spending_of_the_run(database: Database, clock: Clock) -> None:
+async def test_a_clock_change_keeps_the_spending_of_the_run(database: Database, fake_time: FakeTime) -> None:
     """If the wall clock jumps a month ahead during a run, the run's earlier calls still count."""
     budget = _budget(max_calls=2)
-    _run(_buy(budget, database))
-    clock.time = lambda: time.time() + 30 * 86_400
-    _run(_buy(budget, database))
+    await _buy(budget, database)
+    fake_time.time = lambda: time.time() + 30 * 86_400
+    await _buy(budget, database)
     with pytest.raises(BudgetError, match="2 calls were made"):
-        _run(_buy(budget, database))
+        await _buy(budget, database)
 
 
-def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
+async def test_a_waiter_gets_the_budget_of_a_failed_call(database: Database) -> None:
     """If one call is left, a second call waits for the first, and is made when the first fails."""
     budget = _budget(max_calls=1)
-
-    async def calls() -> None:
-        async with budget.reserve(Ledger(database), ASKED):
-            waiting = asyncio.create_task(_buy(budget, database))
-            await _wait_a_little()
-            assert not waiting.done()
-        assert await waiting == Spent(open_calls=1)
-        assert _spent(database) == Spent(calls=1, cost=COST)
-
-    _run(calls())
+    async with budget.reserve(Ledger(database), ASKED):
+        waiting = asyncio.create_task(_buy(budget, database))
+        await _wait_a_little()
+        assert not waiting.done()
+    assert await waiting == Spent(open_calls=1)
+    assert _spent(database) == Spent(calls=1, cost=COST)
 
 
 @pytest.mark.parametrize("reply", [REPLY, None], ids=["replied", "billed"])
-def test_waiters_get_an_error_when_the_last_call_has_ended(database: Database, reply: Reply | None) -> None:
+async def test_waiters_get_an_error_when_the_last_call_has_ended(
+    database: Database, reply: Reply | None
+) -> None:
     budget = _budget(max_calls=1)
-
-    async def calls() -> None:
-        async with budget.reserve(Ledger(database), ASKED) as purchase:
-            waiting = [asyncio.create_task(_buy(budget, database)) for _ in range(3)]
-            await _wait_a_little()
-            assert not any(task.done() for task in waiting)
-            purchase.reply, purchase.billed = reply, reply is None
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [BudgetError] * 3
-
-    _run(calls())
+    async with budget.reserve(Ledger(database), ASKED) as purchase:
+        waiting = [asyncio.create_task(_buy(budget, database)) for _ in range(3)]
+        await _wait_a_little()
+        assert not any(task.done() for task in waiting)
+        purchase.reply, purchase.billed = reply, reply is None
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [BudgetError] * 3
 
 
-def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
+async def test_a_cancelled_waiter_takes_nothing(database: Database) -> None:
     budget = _budget(max_calls=1)
-
-    async def calls() -> None:
-        async with budget.reserve(Ledger(database), ASKED):
-            waiting = asyncio.create_task(_buy(budget, database))
-            await _wait_a_little()
-            waiting.cancel()
-        outcomes = await asyncio.gather(waiting, return_exceptions=True)
-        assert isinstance(outcomes[0], asyncio.CancelledError)
-        assert _spent(database) == Spent()
-        await _buy(budget, database)
-        assert _spent(database) == Spent(calls=1, cost=COST)
-
-    _run(calls())
+    async with budget.reserve(Ledger(database), ASKED):
+        waiting = asyncio.create_task(_buy(budget, database))
+        await _wait_a_little()
+        waiting.cancel()
+    outcomes = await asyncio.gather(waiting, return_exceptions=True)
+    assert isinstance(outcomes[0], asyncio.CancelledError)
+    assert _spent(database) == Spent()
+    await _buy(budget, database)
+    assert _spent(database) == Spent(calls=1, cost=COST)
 
 
-def test_a_cancelled_call_is_given_back(database: Database) -> None:
+async def test_a_cancelled_call_is_given_back(database: Database) -> None:
     budget = _budget(max_cost=MOST)
 
     async def never() -> None:
         async with budget.reserve(Ledger(database), ASKED):
             await asyncio.Event().wait()
 
-    async def calls() -> None:
-        call = asyncio.create_task(never())
-        await _wait_a_little()
-        assert _spent(database) == Spent(open_calls=1, open_cost=MOST)
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        assert _spent(database) == Spent()
-
-    _run(calls())
+    call = asyncio.create_task(never())
+    await _wait_a_little()
+    assert _spent(database) == Spent(open_calls=1, open_cost=MOST)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert _spent(database) == Spent()
 
 
-def test_two_processes_share_a_run(databases: Open) -> None:
+async def test_two_processes_share_a_run(databases: Open) -> None:
     first_database, second_database = databases(), databases()
 
     async def calls(budget: Budget, database: Database) -> int:
@@ -401,115 +361,100 @@ def test_two_processes_share_a_run(databases: Open) -> None:
         except BudgetError:
             return made
 
-    async def both() -> list[int]:
-        return await asyncio.gather(
-            *(calls(_budget(max_calls=5), database) for database in (first_database, second_database))
-        )
-
-    first, second = _run(both())
+    first, second = await asyncio.gather(
+        *(calls(_budget(max_calls=5), database) for database in (first_database, second_database))
+    )
     assert first + second == 5
     assert min(first, second) >= 1
     assert _spent(first_database) == _spent(second_database) == pytest.approx(Spent(calls=5, cost=5 * COST))
-    assert _run(calls(_budget("another", max_calls=5), second_database)) == 5
+    assert await calls(_budget("another", max_calls=5), second_database) == 5
 
 
-def test_what_another_process_set_aside_is_waited_for(databases: Open) -> None:
+async def test_what_another_process_set_aside_is_waited_for(databases: Open) -> None:
     """A call waits while the reservation of another process leaves no room, and is made when it is settled."""
     first_database, second_database = databases(), databases()
-
-    async def calls() -> None:
-        async with _budget(max_cost=1.5 * MOST).reserve(Ledger(first_database), ASKED) as purchase:
-            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
-            await _wait_a_little()
-            assert not waiting.done()
-            purchase.reply = REPLY
-        assert await waiting == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
-        assert _spent(first_database) == Spent(calls=2, cost=2 * COST)
-
-    _run(calls())
+    async with _budget(max_cost=1.5 * MOST).reserve(Ledger(first_database), ASKED) as purchase:
+        waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
+        await _wait_a_little()
+        assert not waiting.done()
+        purchase.reply = REPLY
+    assert await waiting == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
+    assert _spent(first_database) == Spent(calls=2, cost=2 * COST)
 
 
-def test_what_another_process_set_aside_is_not_spent(databases: Open, clock: Clock) -> None:
+async def test_what_another_process_set_aside_is_not_spent(databases: Open, fake_time: FakeTime) -> None:
     first_database, second_database = databases(), databases()
-
-    async def calls() -> None:
-        budget = _budget(max_cost=1.5 * MOST)
-        await _buy(budget, first_database)
-        async with budget.reserve(Ledger(first_database), ASKED):
-            waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
-            await _wait_a_little()
-            clock.now += PATIENCE + 1
-            expected = f"without an end: 1 call was made, and {COST:.4f} USD are spent"
-            with pytest.raises(BudgetError, match=expected):
-                await waiting
-            assert _spent(first_database) == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
-
-    _run(calls())
+    budget = _budget(max_cost=1.5 * MOST)
+    await _buy(budget, first_database)
+    async with budget.reserve(Ledger(first_database), ASKED):
+        waiting = asyncio.create_task(_buy(_budget(max_cost=1.5 * MOST), second_database))
+        await _wait_a_little()
+        fake_time.now += PATIENCE + 1
+        expected = f"without an end: 1 call was made, and {COST:.4f} USD are spent"
+        with pytest.raises(BudgetError, match=expected):
+            await waiting
+        assert _spent(first_database) == Spent(calls=1, cost=COST, open_calls=1, open_cost=MOST)
 
 
-def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, clock: Clock) -> None:
+async def test_a_process_that_settles_a_call_counts_as_alive(databases: Open, fake_time: FakeTime) -> None:
     """Each change of the account by another process restarts the time limit of a waiting process."""
     first_database, second_database = databases(), databases()
     budget = _budget(max_calls=2)
-
-    async def calls() -> None:
-        async with budget.reserve(Ledger(first_database), ASKED):
-            async with budget.reserve(Ledger(first_database), ASKED) as purchase:
-                waiting = asyncio.create_task(_buy(_budget(max_calls=2), second_database))
-                await _wait_a_little()
-                clock.now += PATIENCE - 1
-                await _wait_a_little()
-                purchase.reply = REPLY
+    async with budget.reserve(Ledger(first_database), ASKED):
+        async with budget.reserve(Ledger(first_database), ASKED) as purchase:
+            waiting = asyncio.create_task(_buy(_budget(max_calls=2), second_database))
             await _wait_a_little()
-            clock.now += PATIENCE - 1
+            fake_time.now += PATIENCE - 1
             await _wait_a_little()
-            assert not waiting.done()
-            clock.now += 2
-            await _wait_a_little()
-            assert isinstance(waiting.exception(), BudgetError)
+            purchase.reply = REPLY
+        await _wait_a_little()
+        fake_time.now += PATIENCE - 1
+        await _wait_a_little()
+        assert not waiting.done()
+        fake_time.now += 2
+        await _wait_a_little()
+        assert isinstance(waiting.exception(), BudgetError)
 
-    _run(calls())
 
-
-def test_a_dead_process_blocks_others_for_a_limited_time(databases, start, tmp_path, clock):
+async def test_a_dead_process_blocks_others_for_a_limited_time(databases, start, tmp_path, fake_time):
     """The open call of a killed process stays counted; of five calls without room, only the first waits for it."""
     assert start(DIES_IN_A_CALL, tmp_path / "cache").wait(60) == 3
     database = databases()
     assert _spent(database) == Spent(open_calls=1)
     budget = _budget(max_calls=2)
-    _run(_buy(budget, database))
-    clock.now, clock.tick = 0.0, 1.0
+    await _buy(budget, database)
+    fake_time.now, fake_time.tick = 0.0, 1.0
     for _ in range(5):
         with pytest.raises(BudgetError, match="held by 1 call of other processes, without an end: 1 call"):
-            _run(_buy(budget, database))
-    assert PATIENCE <= clock.now < 1.5 * PATIENCE
+            await _buy(budget, database)
+    assert PATIENCE <= fake_time.now < 1.5 * PATIENCE
     assert _spent(database) == Spent(calls=1, cost=COST, open_calls=1)
 
 
-def test_an_unknown_price_is_an_error(database: Database) -> None:
+async def test_an_unknown_price_is_an_error(database: Database) -> None:
     """With a cost limit, a model without a price raises BudgetError, and the message shows how to set the price."""
     unknown = Request("http://u/v1", "mystery", ASKED.messages, ASKED.parameters)
     with pytest.raises(BudgetError, match=r"(?s)No price is known for .*'mystery'.*\[\"mystery\"\]\ninput ="):
-        _run(_buy(_budget(max_cost=1.0), database, unknown))
+        await _buy(_budget(max_cost=1.0), database, unknown)
     assert _spent(database) == Spent()
-    _run(_buy(_budget(max_calls=2), database, unknown))
-    _run(_buy(_budget(max_calls=2), database, unknown, reply=None, billed=True))
+    await _buy(_budget(max_calls=2), database, unknown)
+    await _buy(_budget(max_calls=2), database, unknown, reply=None, billed=True)
     assert _spent(database) == Spent(calls=2)
     assert _budget().cost(unknown, REPLY) is None
 
 
 @pytest.mark.parametrize("parameters", [{}, {"max_tokens": None}, {"max_tokens": -1}])
-def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[str, Any]) -> None:
+async def test_a_reply_without_bound_is_an_error(database: Database, parameters: dict[str, Any]) -> None:
     unbounded = Request("http://u/v1", "m", ASKED.messages, parameters)
     with pytest.raises(BudgetError, match=r"Nothing bounds the length .*\nSet --rageval max_tokens=N"):
-        _run(_buy(_budget(max_cost=1.0), database, unbounded))
+        await _buy(_budget(max_cost=1.0), database, unbounded)
     assert _spent(database) == Spent()
 
 
-def test_the_models_own_bound_is_one(database: Database) -> None:
+async def test_the_models_own_bound_is_one(database: Database) -> None:
     capped = Request("http://u/v1", "capped", ASKED.messages)
     expected = Price(1.0, 10_000.0).cost(prompt_tokens(ASKED.messages), 50)
-    assert _run(_buy(_budget(max_cost=10.0), database, capped)).open_cost == expected
+    assert (await _buy(_budget(max_cost=10.0), database, capped)).open_cost == expected
 
 
 @pytest.mark.parametrize(
@@ -528,24 +473,24 @@ def test_what_bounds_a_reply(parameters: dict[str, Any], price: Price | None, ex
     assert max_output_tokens(parameters, price) == expected
 
 
-def test_without_limits_nothing_is_written(database: Database) -> None:
-    _run(_buy(_budget(), database))
-    _run(_buy(_budget(), database, reply=None, billed=True))
+async def test_without_limits_nothing_is_written(database: Database) -> None:
+    await _buy(_budget(), database)
+    await _buy(_budget(), database, reply=None, billed=True)
     assert database.rows("SELECT * FROM spending") == []
 
 
-def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
+async def test_runs_of_long_ago_are_forgotten(database: Database) -> None:
     database.execute_many(
         "INSERT INTO spending (run, calls, cost, began, open_calls, open_cost) VALUES (?, 1, 1, ?, 0, 0)",
         [("old", time.time() - SPENDING_KEPT_S - 60), ("recent", time.time() - SPENDING_KEPT_S + 3600)],
     )
-    _run(_buy(_budget(max_calls=1), database))
+    await _buy(_budget(max_calls=1), database)
     assert {run for (run,) in database.rows("SELECT run FROM spending")} == {"recent", "r"}
 
 
-def test_the_budget_outlives_the_process(databases: Open, tmp_path: Path) -> None:
+async def test_the_budget_outlives_the_process(databases: Open, tmp_path: Path) -> None:
     first = databases()
-    _run(_buy(_budget(max_calls=1), first))
+    await _buy(_budget(max_calls=1), first)
     first.close()
     with pytest.raises(BudgetError):
-        _run(_buy(_budget(max_calls=1), databases(tmp_path / "cache")))
+        await _buy(_budget(max_calls=1), databases(tmp_path / "cache"))
