@@ -34,7 +34,7 @@ def worse(project):
     """A project of 12 questions with a baseline of 1.0; the retriever now finds the documents of only 3 questions."""
     project.evalset(12)
     project.test(BOUND)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(*range(4, 13))
     return project
 
@@ -76,7 +76,7 @@ def test_an_update_is_refused_on_a_build_server(worse, monkeypatch, ci, where):
 @pytest.mark.parametrize("ci", ["", "false", "0"])
 def test_ci_set_to_false_is_not_a_build_server(worse, monkeypatch, ci):
     monkeypatch.setenv("CI", ci)
-    worse.run(UPDATE).assert_outcomes(passed=1)
+    worse.run(UPDATE, passed=1)
 
 
 @pytest.mark.parametrize("arguments", [(f"{UPDATE}=force",), ("-n2", f"{UPDATE}=force")])
@@ -96,7 +96,7 @@ def test_a_path_behind_the_option_is_a_path(worse, arguments):
     (worse.path / "force").mkdir()
     (worse.path / "force" / "test_it.py").write_bytes((worse.path / "test_it.py").read_bytes())
     worse.test(BOUND, name="test_other")
-    worse.run(*arguments).assert_outcomes(passed=1)
+    worse.run(*arguments, passed=1)
 
 
 def test_another_value_after_the_option_is_refused(worse):
@@ -118,10 +118,9 @@ def test_an_update_never_lowers_a_score_that_is_out_of_its_bounds(project, body)
     """Attack: a minimum fails once, but the lowered baseline would hide every later drop. The old baseline is kept."""
     project.evalset(12)
     project.test(body)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(*range(4, 13))
-    result = project.run(UPDATE, "-q")
-    result.assert_outcomes(failed=1)
+    result = project.run(UPDATE, "-q", failed=1)
     assert _mean(project) == 1.0
     result.stdout.fnmatch_lines(
         ["  test_it.py::test_gate: its old entry is kept, as recall@1 would be lower, and out of bounds"]
@@ -134,8 +133,7 @@ def test_an_update_says_that_a_new_score_is_out_of_its_bounds(project):
     project.evalset(12)
     project.test(GATE.format(bounds="min=0.9, max_drop=0.02"))
     project.lose(*range(4, 13))
-    result = project.run(UPDATE, "-q")
-    result.assert_outcomes(failed=1)
+    result = project.run(UPDATE, "-q", failed=1)
     assert _mean(project) == 0.25
     line = "  test_it.py::test_gate recall@1: new in the baseline, and out of its bounds"
     result.stdout.fnmatch_lines([line])
@@ -148,9 +146,8 @@ def test_an_update_says_which_questions_lost_their_score(project):
     project.test(BOUND)
     project.run(UPDATE)
     project.change("ranked =", "1 / (int(wanted) - 3)\n    ranked =")
-    result = project.run(UPDATE, "-q")
-    result.stdout.fnmatch_lines(
-        ["  test_it.py::test_gate recall@1: *, 1 question had a score before and none now"]
+    project.run(
+        UPDATE, "-q", shows="  test_it.py::test_gate recall@1: *, 1 question had a score before and none now"
     )
 
 
@@ -160,12 +157,13 @@ def test_an_update_says_what_it_drops(project):
     )
     project.run(UPDATE)
     project.test(BOUND.replace("gate", "more"))
-    result = project.run(UPDATE, "-q")
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        UPDATE,
+        "-q",
+        shows=[
             "  test_it.py::test_gate: removed, as the test is gone",
             "  test_it.py::test_more hit@1: dropped, no threshold with max_drop bounds it",
-        ]
+        ],
     )
 
 
@@ -177,7 +175,7 @@ def good(project):
     """A project with two gates and their baseline; the retriever has become worse since."""
     project.evalset(20)
     project.test(BOUND + BOUND.replace("gate", "more").replace("recall", "hit"))
-    project.run(UPDATE).assert_outcomes(passed=2)
+    project.run(UPDATE, passed=2)
     project.lose(*range(9, 21))
     return project
 
@@ -187,26 +185,24 @@ def test_a_baseline_that_was_named_has_to_be_there(good, how):
     """Attack: a mistyped file name, with which no score would be compared."""
     if how == "ini":
         good.ini(rageval_baseline="evals/mian.json")
-    result = good.run(*(["--rageval-baseline=evals/mian.json"] if how == "option" else []))
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
+    good.run(
+        *(["--rageval-baseline=evals/mian.json"] if how == "option" else []),
+        errors=2,
+        shows=[
             "The baseline *evals/mian.json cannot be read: there is no such file.",
             "Check rageval_baseline and --rageval-baseline; or write it *: pytest --rageval-update-baseline",
-        ]
+        ],
     )
-    good.run(UPDATE, "--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
-    good.run("--rageval-baseline=evals/mian.json").assert_outcomes(passed=2)
+    good.run(UPDATE, "--rageval-baseline=evals/mian.json", passed=2)
+    good.run("--rageval-baseline=evals/mian.json", passed=2)
 
 
 def test_a_link_that_leads_nowhere_is_no_first_run(good):
     path = good.path / "rageval_baseline.json"
     path.unlink()
     path.symlink_to(good.path / "gone.json")
-    result = good.run()
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        ["The baseline *rageval_baseline.json cannot be read: it is a link to *gone.json, *"]
+    good.run(
+        errors=2, shows="The baseline *rageval_baseline.json cannot be read: it is a link to *gone.json, *"
     )
 
 
@@ -260,7 +256,7 @@ def test_what_has_no_baseline_yet_is_a_warning_and_under_ci_an_error(project, na
     project.evalset(12)
     project.test(BOUND)
     if named != "no file":
-        project.run(UPDATE).assert_outcomes(passed=1)
+        project.run(UPDATE, passed=1)
     if named == "new test":
         project.test(BOUND + BOUND.replace("test_gate", "test_quite_different_things"))
     if named == "new score":
@@ -282,8 +278,7 @@ def test_what_has_no_baseline_yet_is_a_warning_and_under_ci_an_error(project, na
 
 def test_a_violated_minimum_is_reported_together_with_a_missing_entry(good):
     good.test(BOUND.replace("gate", "new").replace("max_drop", "min=0.9, max_drop"))
-    result = good.run()
-    result.assert_outcomes(failed=1)
+    result = good.run(failed=1)
     assert "0.400 is below the minimum 0.9" in " ".join(result.outlines)
 
 
@@ -296,13 +291,14 @@ def test_another_root_directory_is_no_first_run(good):
     inner.mkdir()
     for name in ("test_it.py", "conftest.py", "evals.jsonl"):
         (good.path / name).rename(inner / name)
-    result = good.run("--rootdir=.", "inner")
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
+    good.run(
+        "--rootdir=.",
+        "inner",
+        errors=2,
+        shows=[
             "*has no entry for inner/test_it.py::test_gate; renamed from test_it.py::test_gate?",
             "If so, rename it *root directory*",
-        ]
+        ],
     )
 
 
@@ -311,11 +307,14 @@ def test_a_root_directory_without_the_baseline_is_no_first_run(good):
     inner.mkdir()
     for name in ("test_it.py", "conftest.py", "evals.jsonl"):
         (good.path / name).rename(inner / name)
-    result = good.run("--rootdir=inner", "inner")
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["There is no baseline in *inner, the root directory, and there is one in *"])
-    good.run("--rootdir=inner", "inner", UPDATE).assert_outcomes(passed=2)
-    good.run("--rootdir=inner", "inner").assert_outcomes(passed=2)
+    good.run(
+        "--rootdir=inner",
+        "inner",
+        errors=2,
+        shows="There is no baseline in *inner, the root directory, and there is one in *",
+    )
+    good.run("--rootdir=inner", "inner", UPDATE, passed=2)
+    good.run("--rootdir=inner", "inner", passed=2)
 
 
 def test_the_first_run_on_a_build_server_needs_a_baseline(project, monkeypatch):
@@ -360,7 +359,7 @@ def test_a_threshold_that_was_removed_is_listed(project, monkeypatch, body, mess
     more = BOUND.replace("gate", "more")
     project.evalset(8)
     project.test(BOUND + more)
-    project.run(UPDATE).assert_outcomes(passed=2)
+    project.run(UPDATE, passed=2)
     project.test(body + more)
     result = _run(project, *arguments)
     assert result.ret == 0
@@ -437,15 +436,12 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
     """
     project = spoiled(value)
     project.lose(*range(2, 13))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            (
-                "The baseline *rageval_baseline.json is not a baseline of this package: question q7 in recall@1 of "
-                f"test_it.py::test_gate has the score {shown}*; that is a number, or null where there is none."
-            )
-        ]
+    result = project.run(
+        errors=1,
+        shows=(
+            "The baseline *rageval_baseline.json is not a baseline of this package: question q7 in recall@1 of "
+            f"test_it.py::test_gate has the score {shown}*; that is a number, or null where there is none."
+        ),
     )
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
@@ -461,12 +457,9 @@ def test_a_score_that_is_none_is_refused_with_its_place(spoiled, value, shown):
 def test_a_score_that_is_not_on_its_scale_is_refused(spoiled, value):
     project = spoiled(value)
     project.lose(*range(1, 13))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "The baseline *: question q7 in recall@1 of test_it.py::test_gate has the score *, and * from 0 to 1."
-        ]
+    project.run(
+        errors=1,
+        shows="The baseline *: question q7 in recall@1 of test_it.py::test_gate has the score *, and * from 0 to 1.",
     )
 
 

@@ -133,5 +133,5 @@ def test_one_reply_that_is_too_large_is_one_unscored_question(project, llm):
         "    assert dict(score.reasons) == "
         "{'the reply has 1,048,577 characters, and at most 1,048,576 are read': 1}\n"
     )
-    project.run("--rageval=max_unscored=0.5", "--rageval=max_calls=20").assert_outcomes(passed=1)
+    project.run("--rageval=max_unscored=0.5", "--rageval=max_calls=20", passed=1)
     assert len(llm.requests) == 4

@@ -89,9 +89,11 @@ def test_a_server_that_reports_no_usage_does_not_open_the_purse(project, llm, us
     project.test(ONE_REPLY_EACH)
     (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
     llm.model = lambda prompt: Fault(200, body={**completion(clerk(prompt)), "usage": usage})
-    result = project.run("--rageval-max-cost=2", "--rageval=prices=prices.toml", "--rageval=max_tokens=10")
-    result.stdout.fnmatch_lines(
-        ["--rageval-max-cost=2 is reached: * USD are spent, and the next call may cost *"]
+    project.run(
+        "--rageval-max-cost=2",
+        "--rageval=prices=prices.toml",
+        "--rageval=max_tokens=10",
+        shows="--rageval-max-cost=2 is reached: * USD are spent, and the next call may cost *",
     )
     # A prompt has more than 40 tokens, so a call may cost more than 5 cents.
     assert 5 < len(llm.requests) < 40
@@ -120,7 +122,7 @@ def test_tokens_per_minute_are_not_exceeded_at_a_server_that_reports_none(projec
 
     llm.model = model
     # A prompt has about 80 tokens: after the first request, the limit allows one request a second.
-    project.run("--rageval=tpm=4800").assert_outcomes(passed=1)
+    project.run("--rageval=tpm=4800", passed=1)
     assert len(arrived) == 6
     assert arrived[-1] - arrived[0] > 3
 
@@ -160,13 +162,11 @@ def test_every_reply_is_cached_if_the_budget_cannot_be_counted(project, llm):
         return clerk(prompt)
 
     llm.model, llm.together = sabotage, 16
-    result = project.run("--rageval=max_calls=100")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*no such table: spending*"])
+    project.run("--rageval=max_calls=100", errors=1, shows="*no such table: spending*")
     assert len(llm.paid) == 16
     rename("gone", "spending")
     llm.model = clerk
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert set(_asked(llm).values()) == {1}
     assert len(llm.paid) == 30
 
@@ -216,7 +216,7 @@ def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
     assert "the cache folder was removed during the run; it was created again with all" in output
     assert removed.is_set()
     assert set(_asked(llm).values()) == {1}
-    project.run().assert_outcomes(passed=max(processes, 1))
+    project.run(passed=max(processes, 1))
     assert len(llm.paid) == 60
 
 
@@ -224,7 +224,7 @@ def test_a_removed_cache_folder_is_made_again(project, llm, remove, processes):
 def test_a_cache_folder_that_is_removed_from_a_cached_run_is_made_again(project, llm, processes):
     project.use(llm)
     project.test(ONE_REPLY_EACH)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     paid = len(llm.paid)
     project.test(ONE_REPLY_EACH.replace(": pass", ": __import__('shutil').rmtree('.rageval_cache')"))
     output, status = _ended(_start(project, "-q", "-n", str(processes)))
@@ -234,7 +234,7 @@ def test_a_cache_folder_that_is_removed_from_a_cached_run_is_made_again(project,
         == 1
     )
     project.test(ONE_REPLY_EACH)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert len(llm.paid) == paid
 
 
@@ -253,10 +253,10 @@ def test_a_cache_that_cannot_be_made_again_ends_the_run(project, llm):
         return clerk(prompt)
 
     llm.model = replacing
-    result = project.run("--rageval=concurrency=5")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["The reply cache in * cannot be used: *.rageval_cache is a file, not a folder.*"]
+    project.run(
+        "--rageval=concurrency=5",
+        errors=1,
+        shows="The reply cache in * cannot be used: *.rageval_cache is a file, not a folder.*",
     )
     assert len(llm.requests) <= 20 + 5
 
@@ -303,7 +303,7 @@ def test_a_clock_change_during_a_refresh_leads_to_no_second_request(project, llm
         "import time\nTRUE = time.time\n" + source.replace("def search(query, k):\n", set_clock)
     )
     project.run_process()
-    project.run_process("--rageval-refresh").assert_outcomes(passed=2)
+    project.run_process("--rageval-refresh", passed=2)
     assert set(_asked(llm).values()) == {2}
 
 
@@ -382,9 +382,9 @@ def test_a_repaired_server_is_asked_again(project, llm, body):
     )
     options = ("--rageval=max_unscored=0.5",)
     for sent in (4, 5):
-        project.run(*options).assert_outcomes(passed=1)
+        project.run(*options, passed=1)
         assert len(llm.requests) == sent
-    project.run(*options, "--rageval-replay", "--rageval-report=report.json").assert_outcomes(passed=1)
+    project.run(*options, "--rageval-replay", "--rageval-report=report.json", passed=1)
     report = project.read()
     unscored = [example["unscored"] for example in report["tests"][0]["scores"][0]["examples"]]
     assert [bool(reason) for reason in unscored] == [False, False, True, False]
@@ -397,7 +397,7 @@ def test_a_repaired_server_is_asked_again(project, llm, body):
     ]
     llm.model = clerk
     for sent in (6, 6):
-        project.run().assert_outcomes(passed=1)
+        project.run(passed=1)
         assert len(llm.requests) == sent
 
 
@@ -408,8 +408,7 @@ def test_an_empty_reply_on_a_cassette_is_a_recorded_one(project, llm):
     options = ("--rageval-cassette=tape.jsonl", "--rageval=max_unscored=0.5")
     project.run(*options, "--rageval-record")
     shutil.rmtree(project.path / ".rageval_cache")
-    result = project.run(*options, "--rageval-replay", "--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
+    project.run(*options, "--rageval-replay", "--rageval-report=report.json", passed=1)
     report = project.read()
     (score,) = report["tests"][0]["scores"]
     assert [example["unscored"] for example in score["examples"]] == [
@@ -438,7 +437,7 @@ def test_a_reply_that_is_not_utf_8_is_asked_for_again(project, llm):
         return Fault(200, body=json.dumps(completion("caf\xe9"), ensure_ascii=False).encode("latin-1"))
 
     llm.model = model
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert set(request_counts.values()) == {2}
     cached_texts = {entry.reply.text for entry in _entries(project.path / ".rageval_cache")}
     assert cached_texts == {f"c{n}x" for n in range(1, 5)}

@@ -21,8 +21,7 @@ def _planned(project, llm, body):
     project.test(f"{HEAD}def test_own(rageval):\n{body}{ASKS}")
     plan = project.run("--rageval-plan")
     assert not llm.requests
-    run = project.run()
-    run.assert_outcomes(passed=1)
+    project.run(passed=1)
     return plan, len(llm.requests)
 
 
@@ -225,8 +224,7 @@ def test_a_plan_counts_tests_that_get_the_fixture_by_name(project, llm):
     assert plan.ret == 0
     plan.assert_outcomes(skipped=3, deselected=2)
     plan.stdout.no_fnmatch_line("*does nothing*")
-    run = project.run()
-    run.assert_outcomes(passed=5)
+    project.run(passed=5)
     assert _requests(plan) == len(llm.requests) == 12
 
 
@@ -256,9 +254,9 @@ def test_a_test_that_fails_before_any_placeholder_is_planned(project, llm):
     project.test(
         fails.format("a") + "def test_b(rageval): rageval.score('answer.em@1')\n" + fails.format("c")
     )
-    plan = project.run("--rageval-plan")
-    plan.stdout.fnmatch_lines(
-        ["1 test could not be planned to the end; *", "  test_it.py::test_c: line 6, *"]
+    plan = project.run(
+        "--rageval-plan",
+        shows=["1 test could not be planned to the end; *", "  test_it.py::test_c: line 6, *"],
     )
     assert _requests(plan) == 4
 
@@ -280,14 +278,15 @@ def test_a_plan_says_which_fixture_it_could_not_finish(project, llm):
         "def test_three(skipping): pass\n"
         "def test_four(broken): pass\n"
     )
-    plan = project.run("--rageval-plan")
-    plan.assert_outcomes(skipped=3, errors=1)
-    plan.stdout.fnmatch_lines(
-        [
+    plan = project.run(
+        "--rageval-plan",
+        skipped=3,
+        errors=1,
+        shows=[
             "3 tests could not be planned to the end; requests after these places are not counted:",
             "  test_it.py::test_one: line 7, JSONDecodeError: *",
             "  test_it.py::test_two: line 7, JSONDecodeError: *",
             "  test_it.py::test_three: line 10, Skipped: good enough",
-        ]
+        ],
     )
     assert _requests(plan) == 5

@@ -33,8 +33,7 @@ def test_a_disk_that_fills_up_leaves_the_last_good_report(project, name):
     assert project.run_process(f"--rageval-report={name}").ret == 0
     before = (project.path / name).read_bytes()
     assert len(before) > 4096
-    result = project.run_process(f"--rageval-report={name}", "-p", "full")
-    result.assert_outcomes(passed=1)
+    result = project.run_process(f"--rageval-report={name}", "-p", "full", passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"The report *{name} cannot be written: File too large."])
     assert (project.path / name).read_bytes() == before
@@ -98,8 +97,7 @@ def test_a_minimum_counts_what_the_retriever_failed_at(hundred, how, why):
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     hundred.lose(*range(10, 16))
     _fail(hundred, 5, how)
-    result = hundred.run()
-    result.assert_outcomes(failed=1)
+    result = hundred.run(failed=1)
     text = " ".join(" ".join(result.outlines).split())
     assert "recall@1: 0.937 is the mean without 5 examples that have no score: " in text
     assert "with 0 for each of them it would be 0.890, below the minimum 0.93" in text
@@ -110,8 +108,7 @@ def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
     hundred.test(GATE.format(bounds="max=0.898"))
     hundred.lose(*range(1, 11))
     _fail(hundred, 4)
-    result = hundred.run()
-    result.assert_outcomes(failed=1)
+    result = hundred.run(failed=1)
     text = " ".join(" ".join(result.outlines).split())
     assert "with 1 for each of them it would be 0.900, above the maximum 0.898" in text
 
@@ -120,16 +117,15 @@ def test_a_maximum_counts_what_the_retriever_failed_at(hundred):
 def test_a_slice_counts_what_the_retriever_failed_at(hundred, arguments):
     """In a slice of 50 questions, 2 failed questions count as 0: they are 4% of the slice."""
     hundred.test(GATE.format(bounds=f"min=0.97, {arguments}"))
-    hundred.run().assert_outcomes(passed=1)
+    hundred.run(passed=1)
     _fail(hundred, 3)
-    result = hundred.run("--rageval=max_unscored=0.1")
-    result.assert_outcomes(failed=1)
+    result = hundred.run("--rageval=max_unscored=0.1", failed=1)
     assert "recall@1 where topic='odd': 1.000 is the mean without 2 examples" in " ".join(result.outlines)
 
 
 def test_a_drop_counts_what_the_retriever_failed_at(hundred):
     hundred.test(GATE.format(bounds="max_drop=0.01"))
-    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    hundred.run("--rageval-update-baseline", passed=1)
     _fail(hundred, 2)
     result = hundred.run(
         "--rageval-report=report.json", "--rageval-report=report.html", "--rageval-report=report.md"
@@ -140,15 +136,15 @@ def test_a_drop_counts_what_the_retriever_failed_at(hundred):
         ["warning: *: fell from 1.000 to 0.980, 1.000 without those *2 have no score, since the*"]
     )
     _fail(hundred, 6)
-    result = hundred.run("--rageval=max_unscored=0.1")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    hundred.run(
+        "--rageval=max_unscored=0.1",
+        failed=1,
+        shows=[
             "recall@1 fell from 1.000 to 0.940, 1.000 without those (allowed 0.01): 6 of 100",
             "  questions worse, 0 better (6 have no score, since the retriever failed, and",
             "  q21  1 → 0     What *",
             "      unscored *the index is down*",
-        ]
+        ],
     )
 
 
@@ -156,10 +152,10 @@ def test_a_score_without_bounds_reports_what_it_leaves_out(hundred):
     hundred.test("def test_own(rageval): assert rageval.score('recall@1') >= 0.93\n")
     hundred.lose(*range(10, 16))
     _fail(hundred, 5)
-    result = hundred.run("-q")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["warning: *: recall@1: the mean without 5 examples that have no score: *; with 0 for each of them *"]
+    hundred.run(
+        "-q",
+        passed=1,
+        shows="warning: *: recall@1: the mean without 5 examples that have no score: *; with 0 for each of them *",
     )
 
 
@@ -171,8 +167,7 @@ def test_what_a_server_failed_at_is_pointed_out(hundred, llm, quiet):
         "perhaps" if "item-7?" in prompt and "Answer to check" in prompt else previous_model(prompt)
     )
     hundred.gate("answer.correct@1 min=1.0")
-    result = hundred.run(*quiet)
-    result.assert_outcomes(passed=1)
+    result = hundred.run(*quiet, passed=1)
     warning = (
         "warning: *: answer.correct@1: UNSURE: 1.000 is the mean without 1 example that has no score: the judge's "
         "reply is neither yes nor no: 'perhaps' (q7); with 0 for each of them it would be 0.990, below the minimum 1"
@@ -187,8 +182,7 @@ def test_what_the_eval_set_lacks_is_no_loss(hundred):
     record = json.loads(lines[0]) | {"gold": []}
     path.write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n", encoding="utf-8")
     hundred.test(GATE.format(bounds="min=1.0"))
-    result = hundred.run()
-    result.assert_outcomes(passed=1)
+    result = hundred.run(passed=1)
     result.stdout.no_fnmatch_line("warning*")
 
 
@@ -199,7 +193,7 @@ def test_what_the_eval_set_lacks_is_no_loss(hundred):
 def cut(hundred):
     """A function that leaves n questions in the eval set since the baseline was written, all of which are lost."""
     hundred.test(GATE.format(bounds="max_drop=0.02"))
-    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    hundred.run("--rageval-update-baseline", passed=1)
 
     def cut_to(n):
         path = hundred.path / "evals.jsonl"
@@ -219,14 +213,12 @@ def test_an_eval_set_that_is_cut_to_a_few_lost_questions_fails(cut, monkeypatch,
     monkeypatch.setenv("CI", ci)
     gone = f"recall@1: {100 - n} of 100 questions of the baseline cannot be compared, more than the share "
     project = cut(n)
-    result = project.run("-q")
-    result.assert_outcomes(failed=1)
+    result = project.run("-q", failed=1)
     text = " ".join(" ".join(result.outlines).split())
     worse = f"{n} of {n} question{'s' * (n > 1)} worse, 0 better ({100 - n} removed"
     assert f"recall@1 fell from 1.000 to 0.000 (allowed 0.02): {worse}" in text
     assert f"warning: test_it.py::test_gate: {gone}" in text
-    result = project.run("-q", '--rageval=policy={"pr": {"small_set_drop": false}}')
-    result.assert_outcomes(errors=1)
+    result = project.run("-q", '--rageval=policy={"pr": {"small_set_drop": false}}', errors=1)
     text = " ".join(result.outlines)
     if ci:
         assert gone in text
@@ -240,7 +232,7 @@ def test_an_eval_set_that_is_cut_to_a_few_lost_questions_fails(cut, monkeypatch,
 
 def test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error(hundred, monkeypatch):
     hundred.test(GATE.format(bounds="max_drop=0.02"))
-    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    hundred.run("--rageval-update-baseline", passed=1)
     hundred.lose(*range(1, 31))
     path = hundred.path / "evals.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -250,17 +242,14 @@ def test_removed_questions_are_counted_and_more_than_a_tenth_is_an_error(hundred
     gone = (
         "recall@1: 30 of 100 questions of the baseline cannot be compared*: 20 removed (*), 10 edited (*). *"
     )
-    result = hundred.run("-q")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([counts, f"warning: *: {gone}Under CI=true this is an error"])
+    hundred.run("-q", passed=1, shows=[counts, f"warning: *: {gone}Under CI=true this is an error"])
     monkeypatch.setenv("CI", "true")
-    result = hundred.run("-q")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"{gone}--rageval-update-baseline", counts])
-    result = hundred.run("-q", "--rageval=max_removed=0.3")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [counts, "warning: *: recall@1: a drop among 10 of 80 examples would not be seen; *"]
+    hundred.run("-q", errors=1, shows=[f"{gone}--rageval-update-baseline", counts])
+    hundred.run(
+        "-q",
+        "--rageval=max_removed=0.3",
+        passed=1,
+        shows=[counts, "warning: *: recall@1: a drop among 10 of 80 examples would not be seen; *"],
     )
 
 
@@ -269,7 +258,7 @@ def test_lost_questions_without_a_score_are_no_pass(hundred, llm, inconclusive):
     """Attack: 10 of 100 questions are lost, and their replies cannot be read: "drop 0.000"."""
     hundred.use(llm)
     hundred.gate("answer.correct@1 max_drop=0.02")
-    hundred.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    hundred.run("--rageval-update-baseline", passed=1)
     previous_model = llm.model
     items = tuple(f"item-{n}?" for n in range(1, 11))
     llm.model = lambda prompt: (
@@ -302,8 +291,7 @@ def test_a_max_drop_of_more_than_a_fifth_is_a_warning(project, quiet, arguments)
     project.evalset(20)
     project.test(GATE.format(bounds=f"max_drop=0.3{arguments}"))
     project.run("--rageval-update-baseline")
-    result = project.run(*quiet)
-    result.assert_outcomes(passed=1)
+    result = project.run(*quiet, passed=1)
     warnings = [line for line in result.outlines if "lets a retriever lose 30% of the scale" in line]
     assert len(warnings) == 1
     assert warnings[0].startswith("warning: test_it.py::test_gate: recall@1")
@@ -325,10 +313,10 @@ def test_a_judge_with_constant_verdicts_is_reported(hundred, llm, verdict, quiet
         verdict if "Answer to check" in prompt else model(prompt).replace("no answer in the documents", "x")
     )
     hundred.lose(*range(40, 60))
-    result = hundred.run(*quiet)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [f"warning: *::test_gate: the judge said {verdict} * never anything else, *(rageval_cal*"]
+    hundred.run(
+        *quiet,
+        passed=1,
+        shows=f"warning: *::test_gate: the judge said {verdict} * never anything else, *(rageval_cal*",
     )
 
 
@@ -344,8 +332,7 @@ def test_a_judge_that_may_be_right_is_not(hundred, llm, reason):
         llm.model = lambda prompt: "yes" if "Answer to check" in prompt else model(prompt)
     if reason != "rankings":
         hundred.lose(*range(10, 20))
-    result = hundred.run("--rageval=max_unscored=1")
-    result.assert_outcomes(passed=1)
+    result = hundred.run("--rageval=max_unscored=1", passed=1)
     result.stdout.no_fnmatch_line("*never anything else*")
 
 
@@ -360,14 +347,11 @@ def test_a_judge_that_only_says_yes_while_all_rankings_changed_is_reported(hundr
         "def", '@pytest.mark.rageval_threshold("answer.correct@1", min=0.5)\ndef'
     )
     hundred.test(gate)
-    result = hundred.run("--rageval-update-baseline")
-    result.assert_outcomes(passed=1)
+    result = hundred.run("--rageval-update-baseline", passed=1)
     result.stdout.no_fnmatch_line("*never anything else*")
     hundred.lose(*range(1, 101))
     hundred.add("CORPUS['doc-0'] = 'Of nothing.'")
-    result = hundred.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["warning: *: the judge said yes 100 times and never anything else, *"])
+    hundred.run(failed=1, shows="warning: *: the judge said yes 100 times and never anything else, *")
 
 
 # Marks and thresholds that look like a gate but have no effect.
@@ -427,15 +411,13 @@ def test_a_mistyped_mark_that_a_conftest_adds_is_an_error(project):
         "\ndef pytest_collection_modifyitems(items):\n    items[0].add_marker(pytest.mark.rageval_treshold)\n"
     )
     project.add(adds)
-    result = project.run("-W", "default")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*Did you mean rageval_threshold*"])
+    project.run("-W", "default", errors=1, shows="*Did you mean rageval_threshold*")
 
 
 def test_a_mark_of_the_users_own_may_begin_so(project):
     project.pytester.makeini("[pytest]\nmarkers =\n    rageval_nightly(when): only at night\n")
     project.test("@pytest.mark.rageval_nightly('now')\ndef test_gate(rageval): pass\n")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 IDLE = "warning: rageval_evalset('evals.jsonl') on {} does nothing: no test under it has the fixture rageval or *"
@@ -479,7 +461,7 @@ def test_a_threshold_that_cannot_be_checked_fails_the_test(project, llm, how, ca
     project.use(llm)
     llm.model = lambda _: Fault(401)
     project.test(f"def test_own(rageval):\n    {CAUGHT[how].format(call)}\n")
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
 
 
 def test_what_was_only_asked_for_may_be_caught(project):
@@ -491,8 +473,7 @@ def test_what_was_only_asked_for_may_be_caught(project):
         "@pytest.mark.xfail(strict=True)\ndef test_caught(rageval):\n"
         "    with pytest.raises(BaseException): rageval.score('recall@1', max=0.1)\n"
     )
-    result = project.run()
-    result.assert_outcomes(passed=1, failed=1, xfailed=2)
+    result = project.run(passed=1, failed=1, xfailed=2)
     result.stdout.no_fnmatch_line("A threshold was not kept*")
 
 

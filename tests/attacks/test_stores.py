@@ -59,13 +59,13 @@ def test_what_is_planted_in_the_reply_cache_is_refused(project, llm, name):
     project.run()
     file = project.path / ".rageval_cache" / FILE
     _change(file, PLANTED[name].format(table="leases"))
-    result = project.run("--rageval-refresh")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-refresh",
+        errors=1,
+        shows=[
             "*its file replies.sqlite contains tables that pytest-rageval did not create: *",
             "*`rageval cache export FILE *",
-        ]
+        ],
     )
     assert len(llm.requests) == 4
     saved = project.path / "saved.jsonl"
@@ -222,12 +222,9 @@ def test_a_damaged_row_loses_only_its_own_reply(project, llm, change):
     project.run()
     file = project.path / ".rageval_cache" / FILE
     _change(file, f"UPDATE replies SET {change} WHERE key IN (SELECT key FROM replies LIMIT 3)")  # noqa: S608 - as above
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["3 × damaged entry of the cache ignored (`rageval cache verify` *"])
+    project.run(passed=1, shows="3 × damaged entry of the cache ignored (`rageval cache verify` *")
     assert len(llm.requests) == 15
-    result = project.run()
-    result.assert_outcomes(passed=1)
+    result = project.run(passed=1)
     result.stdout.no_fnmatch_line("*damaged entry*")
     assert len(llm.requests) == 15
 
@@ -244,11 +241,12 @@ def test_a_damaged_outline_leads_to_no_request(project, llm, outline):
         connection,
     ):
         connection.execute("UPDATE replies SET outline = ?", [outline])
-    project.run("--rageval-replay").assert_outcomes(passed=1)
-    result = project.run("--rageval-replay", "--rageval-model=another")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*is in neither the cache nor a cassette*", "No request like it is recorded.*"]
+    project.run("--rageval-replay", passed=1)
+    project.run(
+        "--rageval-replay",
+        "--rageval-model=another",
+        errors=1,
+        shows=["*is in neither the cache nor a cassette*", "No request like it is recorded.*"],
     )
 
 
@@ -288,13 +286,11 @@ def test_a_folder_that_others_can_write_is_refused(project, llm, capsys, kind, p
     project.use(llm)
     project.test(ONE_REPLY_EACH)
     option = "--rageval=cache_dir=cache" if place == "folder" else "--rageval-cache=diskcache:cache"
-    project.run(option).assert_outcomes(passed=1)
+    project.run(option, passed=1)
     asked, folder = len(llm.requests), project.path / "cache"
     change, why, remedy = UNTRUSTED[kind]
     change(folder)
-    result = project.run(option, "--rageval-replay")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([why, remedy])
+    project.run(option, "--rageval-replay", errors=1, shows=[why, remedy])
     capsys.readouterr()
     arguments = ("--cache-dir", "cache") if place == "folder" else ("--cache", "diskcache:cache")
     assert main(["cache", *arguments, "info"]) == 2
@@ -357,16 +353,16 @@ def test_a_cassette_of_a_later_version_is_refused(project, llm):
     assert not any("version" in record for record in records)
     records[2]["version"] = 1
     tape.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    project.run(*options, "--rageval-replay").assert_outcomes(passed=1)
+    project.run(*options, "--rageval-replay", passed=1)
     records[2]["version"] = 2
     tape.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    result = project.run(*options)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        *options,
+        errors=1,
+        shows=[
             "*tape.jsonl line 3: it is of version 2, written by a later *; this one reads version 1.",
             "Update *",
-        ]
+        ],
     )
     assert len(llm.requests) == 4
 

@@ -139,31 +139,29 @@ def test_more_than_the_share_is_the_error(project, part):
     code = GENERATOR.format(kind="", body=body) if part == "generator" else JUDGE.format(body=body)
     _write(project, code)
     project.test(_gate("answer.correct@1", comparator="judge"))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             f"rageval_{part}* raised for *: ZeroDivisionError: division by zero",
             "  *conftest.py:* in *",
             "It affects 8 examples: q3, q7, *",
             "More than the allowed 5% of 40 examples have no score. *",
-        ]
+        ],
     )
-    project.run("--rageval=max_unscored=0.2").assert_outcomes(passed=1)
+    project.run("--rageval=max_unscored=0.2", passed=1)
 
 
 @pytest.mark.parametrize("kind", ["", "async "])
 def test_a_mistake_that_hits_every_question_shows_after_the_first_few(project, kind):
     _write(project, GENERATOR.format(kind=kind, body="passages.text"))
     project.test(_gate("answer.em@1"))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             "rageval_generator raised for *: AttributeError: 'list' object has no attribute 'text'",
             "  *conftest.py:* in answer",
             "It affects 40 examples: q1, q2, q3, q4, q5, ….",
-        ]
+        ],
     )
     assert len(_asked(project)) == FIRST
 
@@ -181,22 +179,21 @@ def test_a_mistake_after_a_reply_leads_to_few_further_requests(project, llm):
         "    return answer\n",
     )
     project.test(_gate("answer.em@1"))
-    project.run().assert_outcomes(errors=1)
+    project.run(errors=1)
     assert len(llm.requests) == FIRST
 
 
 def test_a_judge_that_is_wrong_everywhere_is_called_a_few_times(project):
     _write(project, JUDGE.format(body="prediction.score"))
     project.test(_gate("answer.correct@1"))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             "rageval_judge.compare raised for *: AttributeError: 'str' object has no attribute 'score'",
             "  *conftest.py:* in compare",
             "It affects 5 examples: *",
             "All of the first 5 of 40 examples failed, and the others were not evaluated.",
-        ]
+        ],
     )
 
 
@@ -210,7 +207,7 @@ def test_a_test_that_asks_one_question_gets_the_error(project):
         "        rageval.answer('What is the code of item-7?', k=1)\n"
         "    assert rageval.answer('What is the code of item-9?', k=1) == 'c9x'\n"
     )
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 # Values without bounds, and objects whose methods raise.
@@ -324,10 +321,9 @@ def test_hostile_passages_and_answers_reach_no_report(project):
         "    return answer\n"
     )
     project.gate("answer.em@1 min=1.0")
-    result = project.run(
-        "--rageval=max_unscored=0.5", "--rageval-report=out.json", "--rageval-report=out.html"
+    project.run(
+        "--rageval=max_unscored=0.5", "--rageval-report=out.json", "--rageval-report=out.html", passed=1
     )
-    result.assert_outcomes(passed=1)
     (score,) = project.read("out.json")["tests"][0]["scores"]
     reasons = [example["unscored"] for example in score["examples"]]
     assert reasons[0] == "rageval_generator returned an answer of 2,000,000 characters"

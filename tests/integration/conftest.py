@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,23 @@ class Project:
         text = "".join(f"[tool.rageval.policy.{name}]\n{keys}\n" for name, keys in tables.items())
         (self.path / "pyproject.toml").write_text(text, encoding="utf-8")
 
-    def run(self, *arguments: str) -> pytest.RunResult:
-        return self.pytester.runpytest_inprocess(*self.arguments, *arguments)
+    def run(self, *arguments: str, shows: str | Sequence[str] = (), **outcomes: int) -> pytest.RunResult:
+        """Run pytest, and assert what it prints and, if any are given, the numbers of outcomes: `failed=1`."""
+        return _as_expected(self.pytester.runpytest_inprocess(*self.arguments, *arguments), shows, outcomes)
 
-    def run_process(self, *arguments: str) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess(*self.arguments, *arguments)
+    def run_process(
+        self, *arguments: str, shows: str | Sequence[str] = (), **outcomes: int
+    ) -> pytest.RunResult:
+        return _as_expected(self.pytester.runpytest_subprocess(*self.arguments, *arguments), shows, outcomes)
+
+
+def _as_expected(
+    result: pytest.RunResult, shows: str | Sequence[str], outcomes: dict[str, int]
+) -> pytest.RunResult:
+    if outcomes:
+        result.assert_outcomes(**outcomes)
+    result.stdout.fnmatch_lines([shows] if isinstance(shows, str) else shows)
+    return result
 
 
 def on_a_terminal(folder: Path, *arguments: str, columns: int = 0, status: int = 0) -> str:

@@ -94,25 +94,25 @@ def test_values(rageval):
     assert (ranking.tokens, ranking.cost, ranking.calls) == (120, 0.001, 2)
 """
     )
-    result = questions.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["  pass     retrieval.calls *2.000  ≤ 2 *"])
+    questions.run(passed=1, shows="  pass     retrieval.calls *2.000  ≤ 2 *")
 
 
 def test_a_failure_shows_the_steps(questions):
     questions.pytester.makeconftest(AGENT + SYNC)
     questions.gate("full_recall@5 min=0.9")
-    result = questions.run("-vv", "--rageval-report=report.json", "--rageval-report=report.html")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    questions.run(
+        "-vv",
+        "--rageval-report=report.json",
+        "--rageval-report=report.html",
+        failed=1,
+        shows=[
             "  2hop__2  0 * Question 2?",
             '*retrieved * "Bob 2 sells tea."',
             '*step 1 * who: "Ann 2 lives upstairs."',
             '*step 2 * where: "Some other passage, number 0.", *',
             "  2hop__4  0 * Question 4?",
             "*step 2 * where: (nothing)",
-        ]
+        ],
     )
     report = questions.read()
     listed = report["tests"][0]["scores"][0]["questions"]["listed"]
@@ -141,7 +141,7 @@ def rageval_retriever():
         "@pytest.mark.rageval_threshold('recall@7', min=0)\n"
         "def test_gate():\n    from conftest import ASKED\n    assert sorted(ASKED) == [2] * 5 + [7] * 5\n"
     )
-    questions.run().assert_outcomes(passed=1)
+    questions.run(passed=1)
 
 
 @pytest.mark.slow
@@ -165,6 +165,4 @@ def test_what_cannot_be_read_is_named(questions, returned, message):
         f"{AGENT}\n@pytest.fixture(scope='session')\ndef rageval_retriever():\n    return lambda query, k: {returned}\n"
     )
     questions.gate("recall@5 min=0")
-    result = questions.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"rageval_retriever {message}"])
+    questions.run(errors=1, shows=f"rageval_retriever {message}")

@@ -49,7 +49,7 @@ def hundred(project):
     _lose(project, 0)
     project.policies(pr="max_total_drop = 0.05")
     project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02"))
-    project.run(UPDATE, PIN).assert_outcomes(passed=1)
+    project.run(UPDATE, PIN, passed=1)
     return project
 
 
@@ -60,8 +60,7 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
     for lost in range(1, 21):
         _lose(hundred, lost)
         results.append(hundred.run())
-        updated = hundred.run(UPDATE, "-q")
-        updated.assert_outcomes(passed=1)
+        updated = hundred.run(UPDATE, "-q", passed=1)
         below = [line for line in updated.outlines if "the new baseline is below the anchor" in line]
         assert len(below) == (lost > 5)
     verdicts = [result.parseoutcomes() == {"passed": 1} for result in results]
@@ -80,14 +79,15 @@ def test_twenty_updates_that_lose_a_point_each_are_caught(hundred):
     )
     assert _file(hundred)["anchors"]["test_it.py::test_gate"]["updates"] == 20
 
-    accepted = hundred.run(UPDATE, PIN)
-    accepted.stdout.fnmatch_lines(
-        [
+    hundred.run(
+        UPDATE,
+        PIN,
+        shows=[
             "baseline: * (1 test written, pinned on * as the anchor of max_total_drop)",
             "warning: *: the new baseline is below the anchor: fell from the anchor*; it is replaced",
-        ]
+        ],
     )
-    hundred.run().assert_outcomes(passed=1)
+    hundred.run(passed=1)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -98,13 +98,13 @@ def test_an_anchor_has_the_commit_that_it_was_pinned_at(hundred):
     for command in (("init", "-q"), (*identity, "commit", "-q", "--allow-empty", "-m", "first")):
         _git(hundred, *command)
     commit = _git(hundred, "rev-parse", "HEAD")
-    hundred.run(UPDATE, PIN).stdout.fnmatch_lines(
-        [f"baseline: * (1 test written, pinned at {commit[:7]} as the *)"]
-    )
+    hundred.run(UPDATE, PIN, shows=f"baseline: * (1 test written, pinned at {commit[:7]} as the *)")
     assert _file(hundred)["anchors"]["test_it.py::test_gate"]["commit"] == commit
     _lose(hundred, 1)
-    result = hundred.run("--rageval-report=report.json")
-    result.stdout.fnmatch_lines([f"    recall@1: anchor 1.000 (pinned at {commit[:7]}), drop 0.010 *"])
+    hundred.run(
+        "--rageval-report=report.json",
+        shows=f"    recall@1: anchor 1.000 (pinned at {commit[:7]}), drop 0.010 *",
+    )
     report = hundred.read()
     (score,) = report["tests"][0]["scores"]
     assert score["threshold"]["max_total_drop"] == 0.05
@@ -124,9 +124,12 @@ def test_pinning_never_fails_because_of_git(hundred, monkeypatch, git):
         )
         (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
-    result = hundred.run(UPDATE, PIN)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["baseline: * (1 test written, pinned on * as the anchor of max_total_drop)"])
+    hundred.run(
+        UPDATE,
+        PIN,
+        passed=1,
+        shows="baseline: * (1 test written, pinned on * as the anchor of max_total_drop)",
+    )
 
 
 def test_without_an_anchor_a_run_says_how_to_pin_one(project):
@@ -134,19 +137,14 @@ def test_without_an_anchor_a_run_says_how_to_pin_one(project):
     project.policies(pr="max_total_drop = 0.05")
     project.test(GATE.format(spec="recall@1", bounds="max_drop=0.02"))
     none_yet = "1.000 has no anchor yet for max_total_drop to compare with; *`rageval baseline pin` pins one"
-    project.run("-q").stdout.fnmatch_lines(
-        [f"warning: *no baseline yet*{UPDATE} *{PIN} pins it as the anchor *"]
+    project.run("-q", shows=f"warning: *no baseline yet*{UPDATE} *{PIN} pins it as the anchor *")
+    project.run(UPDATE, passed=1)
+    project.run("-q", passed=1, shows=f"warning: *: recall@1: {none_yet}")
+    project.run(
+        "--rageval=require_baseline=true", errors=1, shows=f"*{none_yet} (--rageval require_baseline=true, *"
     )
-    project.run(UPDATE).assert_outcomes(passed=1)
-    result = project.run("-q")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"warning: *: recall@1: {none_yet}"])
-    result = project.run("--rageval=require_baseline=true")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{none_yet} (--rageval require_baseline=true, *"])
     project.run(UPDATE, PIN)
-    result = project.run("--rageval=require_baseline=true")
-    result.assert_outcomes(passed=1)
+    result = project.run("--rageval=require_baseline=true", passed=1)
     result.stdout.no_fnmatch_line("warning: *anchor yet*")
 
 
@@ -161,42 +159,39 @@ def test_a_new_generator_leaves_the_anchor_as_it_is_until_another_is_pinned(proj
     project.evalset(12)
     project.policies(pr="max_total_drop = 0.5")
     project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.5"))
-    project.run(UPDATE, PIN).assert_outcomes(passed=1)
+    project.run(UPDATE, PIN, passed=1)
     pinned = _file(project)["anchors"]
     llm.model = lambda prompt: "wrong" if "item-2?" in prompt else clerk(prompt)
     project.use(llm, "m2")
-    result = project.run(f"{UPDATE}=force", "-q")
-    result.assert_outcomes(passed=1)
+    result = project.run(f"{UPDATE}=force", "-q", passed=1)
     reason = (
         "answer.em@1: the anchor (pinned on *) was made with other settings; only the retriever may differ. *"
     )
     result.stdout.fnmatch_lines([f"warning: *the anchor is kept, and cannot be compared with: {reason}"])
     anchors = _file(project)["anchors"]
     assert anchors["test_it.py::test_gate"] == {**pinned["test_it.py::test_gate"], "updates": 1}
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             f"*{reason}",
             "*generator: m1 at * in the anchor, m2 at * now",
             f"*pin a new anchor *: {UPDATE} {PIN}.",
-        ]
+        ],
     )
     result = project.run(UPDATE, PIN, "-q")
     result.stdout.no_fnmatch_line("*the anchor is kept*")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 def test_workers_write_the_same_anchor(hundred):
     written = (hundred.path / "rageval_baseline.json").read_bytes()
-    hundred.run_process(UPDATE, PIN, "-n2").assert_outcomes(passed=1)
+    hundred.run_process(UPDATE, PIN, "-n2", passed=1)
     assert (hundred.path / "rageval_baseline.json").read_bytes() == written
 
 
 def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
     (hundred.path / "rageval_baseline.json").write_text("<<<<<<< HEAD\n", encoding="utf-8")
-    result = hundred.run(UPDATE)
-    result.assert_outcomes(passed=1)
+    result = hundred.run(UPDATE, passed=1)
     assert result.ret != 0
     messages = [line for line in result.outlines if "it contains the marks of a merge conflict" in line]
     assert len(messages) == 1
@@ -211,10 +206,9 @@ def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
     document = _file(hundred)
     document["anchors"]["test_it.py::test_old"] = document["anchors"].pop("test_it.py::test_gate")
     path.write_text(json.dumps(document), encoding="utf-8")
-    hundred.run(UPDATE, "test_it.py::test_gate").assert_outcomes(passed=1)
+    hundred.run(UPDATE, "test_it.py::test_gate", passed=1)
     assert set(_file(hundred)["anchors"]) == {"test_it.py::test_old"}
-    result = hundred.run(UPDATE, "-q")
-    result.stdout.fnmatch_lines(["  test_it.py::test_old: its anchor is removed, as the test is gone"])
+    hundred.run(UPDATE, "-q", shows="  test_it.py::test_old: its anchor is removed, as the test is gone")
     assert "anchors" not in _file(hundred)
 
 
@@ -232,7 +226,7 @@ def test_tests_with_a_total_drop_share_the_level_too(hundred):
         + "def test_own(rageval):\n    rageval.score('recall@1', max_drop=0.02, policy='total')\n"
     )
     hundred.run(UPDATE, PIN)
-    hundred.run("--rageval-report=report.json").assert_outcomes(passed=3)
+    hundred.run("--rageval-report=report.json", passed=3)
     tests = hundred.read()["tests"]
     gate, own, total = (test["scores"][0] for test in tests)
     assert (gate["baseline"]["alpha"], "anchor" in gate) == (0.0125, False)

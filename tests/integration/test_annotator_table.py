@@ -23,10 +23,10 @@ def test_the_table_is_shown_and_reported(project):
     project.lose(1, 3)
     project.add(CONFTEST)
     project.test(TEST)
-    result = project.run("--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-report=report.json",
+        passed=1,
+        shows=[
             "test_it.py::test_annotators  (evals.jsonl, 4)",
             "    agreement with answer.correct, Kendall's tau and Spearman's rho",
             "                        k = 1        k = 2",
@@ -35,7 +35,7 @@ def test_the_table_is_shown_and_reported(project):
             "    contains p *",
             "    gold p          1.00 1.00    1.00 1.00",
             "    no relevance mrr, relevance p: * no model as judge.",
-        ]
+        ],
     )
     table = project.read()["tests"][0]["agreement"][0]
     assert table["rows"][0] == {"annotator": "erag", "measure": "p", "k": 1, "tau": 1.0, "rho": 1.0, "n": 4}
@@ -46,8 +46,7 @@ def test_a_plan_counts_it(project, llm):
     """The plan counts 4 answers at k = 1, 4 at k = 2, and 4 for the second passage."""
     project.use(llm)
     project.test(TEST + "    rageval.answer('What is the code of item-1?', 3)\n")
-    result = project.run("--rageval-plan")
-    result.assert_outcomes(skipped=1)
+    result = project.run("--rageval-plan", skipped=1)
     answers, verdicts, relevance, own = 4 + 4 + 4, 4 + 4 + 4, 8, 1
     result.stdout.fnmatch_lines([f"*≤ {answers + verdicts + relevance + own} *"])
     assert not llm.requests
@@ -64,8 +63,7 @@ def test_generators_are_side_by_side(project):
     project.test(
         "def test_annotators(rageval): rageval.agreement(annotators=('erag', 'gold'), measures=('p',), ks=(1, 2))\n"
     )
-    result = project.run("--rageval-report=report.md")
-    result.assert_outcomes(passed=2)
+    result = project.run("--rageval-report=report.md", passed=2)
     table = [
         "test_it.py::test_annotators: agreement with answer.correct at k = 1 by system",
         "                first         last",

@@ -66,16 +66,17 @@ def _scores(project) -> tuple[dict[str, list[dict]], list[dict]]:
 def test_systems_are_scored_and_rated(arena):
     arena.add(SYSTEMS)
     arena.test(GATE)
-    result = arena.run("--rageval=both_orders=true", "--rageval-report=report.json")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(
-        [
+    result = arena.run(
+        "--rageval=both_orders=true",
+        "--rageval-report=report.json",
+        passed=2,
+        shows=[
             (
                 "    arena.win@1: no answer 0.0% (0 of 4); 25.0% of 4 verdicts changed with the order, 100.0% of "
                 "these for the first place (p = 1); answers won by length against the reference: as long 100.0% of 2 *"
             ),
             "    arena.win@1: 2 wins, 2 ties, 0 losses, 0 no answer",
-        ]
+        ],
     )
     by_system, ratings = _scores(arena)
     assert [score["mean"] for score in by_system["bad]"]] == [0.0, 0.5]
@@ -120,7 +121,7 @@ def test_each_answer_is_judged_once_in_one_order_or_in_both(arena, llm):
     arena.test(GATE)
     request_counts = []
     for options in ((), ("--rageval=both_orders=true",), ("--rageval=both_orders=true", "--rageval=seed=3")):
-        arena.run(*options).assert_outcomes(passed=1)
+        arena.run(*options, passed=1)
         request_counts.append(len(llm.requests))
         llm.requests.clear()
     assert request_counts == [4 + 4, 4, 0]
@@ -130,24 +131,23 @@ def test_an_abstention_loses_without_being_judged(arena, llm):
     arena.lose(3)
     llm.model = lambda prompt: "I couldn't find an answer." if "item-3?" in prompt else Arena()(prompt)
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
-    result = arena.run()
-    result.stdout.fnmatch_lines(["    arena.win@1: no answer 25.0% (1 of 4); *", "    *, 1 no answer"])
+    arena.run(shows=["    arena.win@1: no answer 25.0% (1 of 4); *", "    *, 1 no answer"])
     assert len(llm.requests) == 4 + 3
 
 
 def test_worked_examples_are_an_option(arena, llm):
     llm.model = lambda prompt: "<rating>1</rating>" if "Answer 1:\n" in prompt else "It is long."
     arena.test("def test_own(rageval): rageval.score('arena.win@1')\n")
-    arena.run().assert_outcomes(passed=1)
+    arena.run(passed=1)
     llm.requests.clear()
-    arena.run("--rageval=arena_examples=true").assert_outcomes(passed=1)
+    arena.run("--rageval=arena_examples=true", passed=1)
     prompts = [body["messages"][0]["content"] for body in llm.requests]
     assert [prompt.count("Answer 1:\n") for prompt in prompts] == [4] * 4
     llm.requests.clear()
     (arena.path / "own.toml").write_text(
         'preference = "Answer 1:\\n{question} {first} {second}"\n', encoding="utf-8"
     )
-    arena.run("--rageval=arena_examples=true", "--rageval=prompts=own.toml").assert_outcomes(passed=1)
+    arena.run("--rageval=arena_examples=true", "--rageval=prompts=own.toml", passed=1)
     assert len(llm.requests) == 4
     assert all(body["messages"][0]["content"].startswith("Answer 1:\nWhat") for body in llm.requests)
 
@@ -165,14 +165,14 @@ def test_three_models_judge_together(arena, llm):
     llm.model = votes
     arena.test("def test_own(rageval): assert rageval.score('arena.win@1') == 0.5\n")
     options = ("--rageval-judge-model=a,b,c", "--rageval=concurrency=1")
-    arena.run("--rageval-plan", *options).stdout.fnmatch_lines(["in total", "* ≤ 16 *"])
-    result = arena.run(*options)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    arena.run("--rageval-plan", *options, shows=["in total", "* ≤ 16 *"])
+    arena.run(
+        *options,
+        passed=1,
+        shows=[
             "*: flip rate 100.0% (4 of 4 verdicts), minority 41.7% (5 of 12 votes)",
             "generator m1 at *, judged by a, b, c together",
-        ]
+        ],
     )
 
 
@@ -180,9 +180,7 @@ def test_three_models_judge_together(arena, llm):
 def test_battles_are_planned(arena, llm, options, max_requests):
     """The plan counts one answer and one verdict per question, or two verdicts with both orders; no request is sent."""
     arena.test(GATE)
-    arena.run("--rageval-plan", *options).stdout.fnmatch_lines(
-        ["in total", f"* ≤ {max_requests} * 0 * ≤ {max_requests} *"]
-    )
+    arena.run("--rageval-plan", *options, shows=["in total", f"* ≤ {max_requests} * 0 * ≤ {max_requests} *"])
     assert not llm.requests
 
 
@@ -216,7 +214,7 @@ def _pairs(project) -> dict[tuple[str, str], tuple[int, int, int]]:
 
 def test_systems_battle_each_other(three, llm):
     options = ("--rageval=both_orders=true", "--rageval-report=report.json")
-    three.run(*options).assert_outcomes(passed=3)
+    three.run(*options, passed=3)
     assert all("pairs" not in table for table in _scores(three)[1])
     requests_before = len(llm.requests)
     result = three.run(*options, "--rageval=arena_pairs=18")
@@ -246,7 +244,7 @@ def test_systems_battle_each_other(three, llm):
 
 def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
     options = ("--rageval=temperature=0", "--rageval-report=report.json")
-    three.run(*options, "--rageval=arena_pairs=18").assert_outcomes(passed=3)
+    three.run(*options, "--rageval=arena_pairs=18", passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
     answering = [request for request in llm.requests if "Answer 1:" not in request["messages"][0]["content"]]
     assert {request["temperature"] for request in answering} == {0.0}
@@ -260,7 +258,7 @@ def test_each_eval_set_has_all_battles(three):
         f"    pytest.param(1, marks={mark('evals')}), pytest.param(2, marks={mark('few')})])\n"
         "def test_arena(n): pass\n"
     )
-    three.run("--rageval=arena_pairs=9", "--rageval-report=report.json").assert_outcomes(passed=6)
+    three.run("--rageval=arena_pairs=9", "--rageval-report=report.json", passed=6)
     for table in _scores(three)[1]:
         between = [pair for pair in table["pairs"] if pair["opponent"] != "reference"]
         assert [pair["battles"] for pair in between] == [3, 3, 3]
@@ -268,42 +266,47 @@ def test_each_eval_set_has_all_battles(three):
 
 def test_battles_between_systems_are_planned(three, llm):
     """The plan counts no verdict for pairs of equal answers: the plan and the run have the same number of requests."""
-    three.run("--rageval-plan", "--rageval=arena_pairs=7").stdout.fnmatch_lines(["in total", "* ≤ 41 *"])
+    three.run("--rageval-plan", "--rageval=arena_pairs=7", shows=["in total", "* ≤ 41 *"])
     assert not llm.requests
-    three.run("--rageval=arena_pairs=7").stdout.fnmatch_lines(["41 replies: *"])
+    three.run("--rageval=arena_pairs=7", shows="41 replies: *")
 
 
 def test_a_score_in_the_body_lets_systems_battle(three):
     three.test("def test_own(rageval): rageval.score('arena.win@1')\n")
-    three.run("--rageval=arena_pairs=18", "--rageval-report=report.json").assert_outcomes(passed=3)
+    three.run("--rageval=arena_pairs=18", "--rageval-report=report.json", passed=3)
     assert sum(_pairs(three)["bad@1", "good@1"]) == 6
 
 
 def test_systems_of_different_processes_have_no_battles(three):
     options = ("--rageval=arena_pairs=18", "--rageval-report=report.json", "-n2")
-    result = three.run_process(*options, "--dist=load")
-    result.stdout.fnmatch_lines(
-        ["    no battles of *@1 and *@1*, or no process had the answers of both (*--dist loadfile)"]
+    three.run_process(
+        *options,
+        "--dist=load",
+        shows="    no battles of *@1 and *@1*, or no process had the answers of both (*--dist loadfile)",
     )
-    three.run_process(*options, "--dist=loadfile").stdout.fnmatch_lines(
-        ["*3 pairs of systems with 6 battles each"]
-    )
+    three.run_process(*options, "--dist=loadfile", shows="*3 pairs of systems with 6 battles each")
 
 
 def test_battles_without_a_verdict_are_counted(three, llm):
     llm.model = lambda prompt: "Both." if prompt.count("In short") == 2 else Arena()(prompt)
-    result = three.run("--rageval=arena_pairs=18", "--rageval-report=report.json")
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(
-        ["    12 × unscored: the judge's reply is not one rating of 0, 1 or 2 in a tag: 'Both.'"]
+    three.run(
+        "--rageval=arena_pairs=18",
+        "--rageval-report=report.json",
+        passed=3,
+        shows="    12 × unscored: the judge's reply is not one rating of 0, 1 or 2 in a tag: 'Both.'",
     )
 
 
 def test_a_budget_that_ends_in_battles_is_an_error_beside_the_scores(three):
     three.run()
-    result = three.run("--rageval=arena_pairs=18", "--rageval=max_calls=2", "--rageval-report=report.json")
-    result.assert_outcomes(passed=1, errors=2)
-    result.stdout.fnmatch_lines(["*The battles between systems: *"])
+    three.run(
+        "--rageval=arena_pairs=18",
+        "--rageval=max_calls=2",
+        "--rageval-report=report.json",
+        passed=1,
+        errors=2,
+        shows="*The battles between systems: *",
+    )
     assert all(scores[0]["mean"] is not None for scores in _scores(three)[0].values())
 
 
@@ -324,10 +327,10 @@ def test_battles_come_in_batches(project):
             *("--rageval=arena_pairs=18", "--rageval-judge-model=a,b,c", "--rageval=both_orders=true"),
             "--rageval-report=report.json",
         )
-        project.run_process(*options, "--rageval=cache_dir=live").assert_outcomes(passed=3)
+        project.run_process(*options, "--rageval=cache_dir=live", passed=3)
         expected, request_count = _scores(project), len(server.live)
         server.live.clear()
-        project.run_process(*options, "--rageval-batch").assert_outcomes(passed=3)
+        project.run_process(*options, "--rageval-batch", passed=3)
         assert _scores(project) == expected
         # A live run leaves out the third vote if the first two agree; a batch cannot know, and contains it.
         verdicts = 18 * 2

@@ -95,7 +95,7 @@ def test_two_eval_sets_on_one_test_are_an_error(project):
     """Two marks on one function, or one module, are an error, since one would be ignored; an override is none."""
     mark = '@pytest.mark.rageval_evalset("evals.jsonl")\n'
     project.test(mark + GATE.format(spec="recall@2"))
-    project.run().assert_outcomes(passed=2)
+    project.run(passed=2)
     project.evalset(3, "more.jsonl")
     project.test(mark + mark.replace("evals.", "more.") + GATE.format(spec="recall@2"))
     errors_with(
@@ -105,7 +105,7 @@ def test_two_eval_sets_on_one_test_are_an_error(project):
     project.pytester.makepyfile(
         test_it=f"import pytest\npytestmark = [{marks}]\n{GATE.format(spec='recall@2')}"
     )
-    project.run().stdout.fnmatch_lines(["test_it.py::test_gate has two marks rageval_evalset: *"])
+    project.run(shows="test_it.py::test_gate has two marks rageval_evalset: *")
 
 
 @pytest.mark.parametrize(
@@ -199,13 +199,13 @@ def test_a_retriever_that_fails_at_one_question_leaves_it_unscored(project, reas
     fails = "return None" if "None" in reason else "return [][0]"
     project.change("    wanted =", f"    if 'item-7?' in query: {fails}\n    wanted =")
     project.test(GATE.format(spec="recall@2").replace("min=0.1", "min=0.95"))
-    result = project.run("--rageval-report=report.json")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-report=report.json",
+        passed=2,
+        shows=[
             "  pass * recall@2  1.000 * ≥ 0.95 * 19 of 20*",
             "    recall@2: 1 question at which the retriever failed",
-        ]
+        ],
     )
     (test,) = project.read()["tests"]
     (score,) = test["scores"]
@@ -227,7 +227,7 @@ def test_a_retriever_that_fails_at_more_than_may_be_unscored_is_an_error(project
         "It affects 1 example: q2.",
         "More than the allowed 5% of 4 examples have no score. Fix it, or * --rageval max_unscored=SHARE.",
     )
-    project.run("--rageval=max_unscored=0.25").assert_outcomes(passed=2)
+    project.run("--rageval=max_unscored=0.25", passed=2)
 
 
 def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
@@ -239,10 +239,8 @@ def test_a_query_that_fails_is_an_error_where_it_is_asked_for_itself(project):
         "        rageval.retrieve('why?', k=1)\n"
         "    rageval.retrieve('how?', k=1)\n"
     )
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [">*rageval.retrieve('how?', k=1)", "E*rageval_retriever raised for 'how?': *"]
+    result = project.run(
+        failed=1, shows=[">*rageval.retrieve('how?', k=1)", "E*rageval_retriever raised for 'how?': *"]
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
@@ -259,8 +257,7 @@ def test_a_retriever_that_is_no_callable_is_named(project):
 def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(project, fixture):
     project.add(f"@pytest.fixture(scope='session')\ndef rageval_{fixture}():\n    return [1]")
     project.test(GATE.format(spec="recall@1"))
-    run = project.run("--rageval-report=report.json", "--rageval-report=report.html")
-    run.assert_outcomes(passed=1, errors=1)
+    project.run("--rageval-report=report.json", "--rageval-report=report.html", passed=1, errors=1)
     (entry,) = project.read()["tests"]
     (score,) = entry["scores"]
     assert (entry["outcome"], score["verdict"], score["examples"]) == ("error", "error", [])
@@ -296,9 +293,7 @@ def test_an_unusable_fixture_ends_its_test_and_not_the_run_that_writes_a_report(
 def test_a_fixture_or_function_of_another_form_is_named(project, fixture, message):
     project.pytester.makeconftest(f"import pytest\n@pytest.fixture(scope='session')\n{fixture}\n")
     project.test(GATE.format(spec="recall@1"))
-    result = project.run("-W", "ignore")
-    result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines([message])
+    project.run("-W", "ignore", errors=1, passed=1, shows=message)
 
 
 def test_a_generator_with_the_passages_first_is_named(project):
@@ -307,38 +302,33 @@ def test_a_generator_with_the_passages_first_is_named(project):
         "    return lambda passages, question: 'no'\n"
     )
     project.test(GATE.format(spec="answer.em@1"))
-    result = project.run()
-    result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(
-        ["rageval_generator is a function (passages, question), and is called with *"]
+    project.run(
+        errors=1, passed=1, shows="rageval_generator is a function (passages, question), and is called with *"
     )
 
 
 def test_an_error_in_an_assert_style_test_shows_the_line_and_not_our_frames(project):
     project.test("def test_it(rageval):\n    assert rageval.score('recal@2') > 0\n")
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([">*rageval.score('recal@2')*", "E*There is no score 'recal'.*"])
+    result = project.run(failed=1, shows=[">*rageval.score('recal@2')*", "E*There is no score 'recal'.*"])
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
 
 def test_k_below_one_is_an_error_in_retrieve(project):
     project.test("def test_it(rageval):\n    rageval.retrieve('item-1?', k=0)\n")
-    project.run().stdout.fnmatch_lines(["E*k = 0: the number of documents is an integer, at least 1."])
+    project.run(shows="E*k = 0: the number of documents is an integer, at least 1.")
 
 
 def test_k_may_be_an_integer_of_numpy(project):
     project.test(
         "import numpy\ndef test_it(rageval):\n    assert len(rageval.retrieve('item-1?', k=numpy.int64(2))) == 2\n"
     )
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 @pytest.mark.parametrize("call", ["retrieve(['why?', 'how?'], k=1)", "answer(['why?', 'how?'], k=1)"])
 def test_a_question_is_one_text(project, call):
     project.test(f"def test_it(rageval):\n    rageval.{call}\n")
-    result = project.run()
-    result.stdout.fnmatch_lines(["E*: it is one text or one example, found list."])
+    result = project.run(shows="E*: it is one text or one example, found list.")
     result.stdout.no_fnmatch_line("*unhashable*")
 
 
@@ -409,10 +399,10 @@ def test_what_was_paid_before_an_error_is_in_the_cache(project, llm):
 
     llm.model = dies
     project.gate("llm_reteval@1 min=0.1")
-    project.run("--rageval=concurrency=1").assert_outcomes(errors=1)
+    project.run("--rageval=concurrency=1", errors=1)
     first = len(llm.requests)
     llm.model = clerk
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert (
         len(llm.requests) - first == 6 * 3 + 6 - 5
     )  # three samples and one verdict per question, less the five cached replies
@@ -437,17 +427,17 @@ def rageval_retriever():
         "def test_made(): BM25Retriever([])\n"
         "def test_read(): TrecRun('nowhere.run', [])\n"
     )
-    result = project.run()
-    result.assert_outcomes(errors=1, failed=2)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        errors=1,
+        failed=2,
+        shows=[
             '>       return BM25Retriever("corpus.jsonl")',
             "E       *InputError: Passages are given as a list, found str: 'corpus.jsonl'",
             ">*test_made(): BM25Retriever([[][]])",
             "E *InputError: BM25 needs passages with words*",
             ">*TrecRun('nowhere.run'*",
             "E *InputError: *nowhere.run*",
-        ]
+        ],
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*.py:*")
     result.stdout.no_fnmatch_line("*exception was the direct cause*")

@@ -49,22 +49,20 @@ def branch(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.evalset(20)
     project.test(GATE)
     (project.path / ".gitignore").write_text("report*\n__pycache__\n.rageval_cache\n", encoding="utf-8")
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     git("init", "-b", "main")
     commit("good")
     git("update-ref", "refs/remotes/origin/main", "HEAD")
     git("remote", "add", "origin", "nowhere")
     git("checkout", "-b", "worse")
     project.lose(*range(1, 13))
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     commit("worse")
     return project
 
 
 def _line(project: Project, *arguments: str, expected: str = HEAD.format("origin/main")) -> pytest.RunResult:
-    result = project.run("-q", *arguments)
-    result.stdout.fnmatch_lines([expected])
-    return result
+    return project.run("-q", *arguments, shows=expected)
 
 
 def test_a_baseline_that_the_branch_changed_is_reported(branch):
@@ -164,7 +162,7 @@ def test_removed_and_edited_entries_are_reported(branch):
     git("checkout", "main")
     more = GATE.replace("test_gate", "test_more")
     branch.test(GATE.replace("\ndef", '\n@pytest.mark.rageval_threshold("mrr@1", max_drop=0.1)\ndef') + more)
-    branch.run(UPDATE).assert_outcomes(passed=2)
+    branch.run(UPDATE, passed=2)
     git("update-ref", "refs/remotes/origin/main", commit("more"))
     git("checkout", "-b", "fewer")
     path = branch.path / "rageval_baseline.json"
@@ -185,7 +183,7 @@ def test_removed_and_edited_entries_are_reported(branch):
         "  test_it.py::test_gate: 1 question removed, 1 question new, 1 question edited",
         "  test_it.py::test_more: removed",
     ]
-    branch.run("-q").stdout.fnmatch_lines(lines)
+    branch.run("-q", shows=lines)
 
 
 def test_what_cannot_be_compared_is_said_on_a_build_server(branch, monkeypatch, tmp_path_factory):
@@ -237,7 +235,7 @@ def test_a_run_compares_with_the_baseline_of_another_commit(branch):
     (branch.path / "rageval_baseline.json").unlink()
     assert branch.run("-q").ret == pytest.ExitCode.TESTS_FAILED
     branch.test("def test_other(): pass\n")
-    branch.run("-q").stdout.fnmatch_lines(["  test_it.py::test_gate: not collected: *"])
+    branch.run("-q", shows="  test_it.py::test_gate: not collected: *")
     branch.test(GATE)
     assert branch.run("-q", UPDATE).ret == 0
 
@@ -284,9 +282,7 @@ def test_a_commit_without_a_baseline_is_an_error(branch, ref, message):
     git("branch", "broken", commit("broken"))
     git("rm", "rageval_baseline.json")
     git("branch", "before", commit("none"))
-    result = branch.run(f"--rageval=baseline_ref={ref}")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([message])
+    branch.run(f"--rageval=baseline_ref={ref}", errors=1, shows=message)
 
 
 def test_no_hook_of_the_repository_runs(branch):

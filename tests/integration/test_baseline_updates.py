@@ -88,8 +88,7 @@ def test_a_run_that_left_something_out_is_no_full_run(project, skips):
 def test_a_failing_tests_scores_are_written(project):
     project.test(ONE.replace("max_drop", "min=0.9, max_drop") + TWO)
     project.lose(2)
-    result = project.run(UPDATE)
-    result.assert_outcomes(passed=1, failed=1)
+    project.run(UPDATE, passed=1, failed=1)
     assert _scores(project, "one", "recall@1") == [1.0, 0.0, 1.0, 1.0]
 
 
@@ -99,8 +98,7 @@ def test_a_test_in_error_keeps_its_entry(project):
     before = _tests(project)
     project.lose(2)
     project.test('@pytest.mark.rageval_evalset("gone.jsonl")\n' + ONE + TWO)
-    result = project.run(UPDATE)
-    result.assert_outcomes(passed=1, errors=1)
+    result = project.run(UPDATE, passed=1, errors=1)
     assert _tests(project)["test_it.py::test_one"] == before["test_it.py::test_one"]
     assert _scores(project, "two", "mrr@2") == [1.0, 0.0, 1.0, 1.0]
     result.stdout.fnmatch_lines(["* 1 other kept, since this was not a full run (1 test in error))"])
@@ -110,11 +108,10 @@ def test_a_test_with_a_score_in_error_keeps_its_entry(project, llm):
     """A test with a score in error keeps its old entry as a whole, so that all of its scores are of one commit."""
     project.use(llm)
     project.test('@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\n' + ONE)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(2)
     llm.model = lambda _: " "
-    result = project.run(UPDATE, "--rageval-refresh")
-    result.assert_outcomes(errors=1)
+    result = project.run(UPDATE, "--rageval-refresh", errors=1)
     assert _scores(project, "one", "answer.em@1") == [1.0, 1.0, 1.0, 1.0]
     assert _scores(project, "one", "recall@1") == [1.0, 1.0, 1.0, 1.0]
     result.stdout.fnmatch_lines(["*test_one: its old entry is kept, as this run has no answer.em@1"])
@@ -126,9 +123,9 @@ def test_a_test_that_ended_before_its_last_score_keeps_its_entry(project):
         "    rageval.score('mrr@2', max_drop=0.5)\n"
     )
     project.test(body)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(2)
-    project.run(UPDATE).assert_outcomes(failed=1)
+    project.run(UPDATE, failed=1)
     assert _scores(project, "own", "recall@1") == [1.0, 1.0, 1.0, 1.0]
     assert _scores(project, "own", "mrr@2") == [1.0, 1.0, 1.0, 1.0]
 
@@ -139,10 +136,7 @@ def test_only_what_max_drop_bounds_is_written(project):
     assert set(_tests(project)) == {"test_it.py::test_one"}
     text = (project.path / "rageval_baseline.json").read_bytes()
     project.test(TWO.replace("max_drop=0.02", "min=0.5"))
-    result = project.run(UPDATE)
-    result.stdout.fnmatch_lines(
-        ["baseline: nothing to write, no test that ran has a threshold with max_drop; *"]
-    )
+    project.run(UPDATE, shows="baseline: nothing to write, no test that ran has a threshold with max_drop; *")
     project.run(UPDATE, "--collect-only")
     assert (project.path / "rageval_baseline.json").read_bytes() == text
 
@@ -151,8 +145,7 @@ def test_a_baseline_that_cannot_be_written_fails_the_run(project):
     """If the baseline cannot be written, the run fails, so that an update job does not pass with the old file."""
     (project.path / "taken").write_text("a file", encoding="utf-8")
     project.test(ONE)
-    result = project.run(UPDATE, "--rageval-baseline=taken/baseline.json")
-    result.assert_outcomes(passed=1)
+    result = project.run(UPDATE, "--rageval-baseline=taken/baseline.json", passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["The baseline *taken/baseline.json cannot be read: *"])
 
@@ -162,12 +155,11 @@ def test_an_update_passes_whatever_the_baseline_says(project):
     project.test(ONE)
     project.run(UPDATE)
     project.lose(*range(1, 9))
-    project.run().assert_outcomes(failed=1)
-    result = project.run(UPDATE, "--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
+    project.run(failed=1)
+    project.run(UPDATE, "--rageval-report=report.json", passed=1)
     (test,) = project.read()["tests"]
     assert (test["scores"][0]["reason"], test["scores"][0]["baseline"]) == ("0.333 is the new baseline", None)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 def test_an_update_says_what_it_lowers_and_raises(project):
@@ -195,9 +187,10 @@ def test_an_update_that_writes_nothing_says_why(project, arguments):
     why = "no test that ran has a threshold with max_drop"
     result.stdout.fnmatch_lines([f"baseline: nothing to write, {why}; *rageval_baseline.json is as before"])
     project.pytester.makepyfile(test_it="def test_plain(): pass\n")
-    result = project.run(UPDATE, *arguments)
-    result.stdout.fnmatch_lines(
-        ["baseline: nothing to write, no marked test was collected; *rageval_baseline.json is as before"]
+    project.run(
+        UPDATE,
+        *arguments,
+        shows="baseline: nothing to write, no marked test was collected; *rageval_baseline.json is as before",
     )
     assert path.read_bytes() == before
 
@@ -207,7 +200,7 @@ def test_a_baseline_of_zeros_is_not_written(project, bounds):
     project.evalset(12)
     gate = f'@pytest.mark.rageval_threshold("recall@1", {bounds})\ndef test_one(): pass\n'
     project.test(gate + TWO)
-    project.run(UPDATE).assert_outcomes(passed=2)
+    project.run(UPDATE, passed=2)
     before = (project.path / "rageval_baseline.json").read_bytes()
     project.evalset(12, gold=[{"id": "kb/handbook"}])
     for arguments in ((UPDATE,), (UPDATE, "-q"), ("--rageval-baseline=none.json", UPDATE)):

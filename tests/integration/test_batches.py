@@ -71,8 +71,7 @@ def test_model_again(model): assert model
 def test_tests_that_get_the_fixture_by_name_are_batched(suite: Project, server: BatchServer) -> None:
     suite.test(BY_NAME)
     assert _stages(suite, server, 2) == [6, 0]
-    run = suite.run()
-    run.assert_outcomes(passed=4)
+    run = suite.run(passed=4)
     assert not server.live
     run.stdout.no_fnmatch_line("*does nothing*")
 
@@ -128,11 +127,11 @@ def test_each_step_is_a_command(suite, server, monkeypatch, capfd):
     assert (status, "in_progress" in out) == (1, True)
     status, out, _ = rageval("collect")
     assert (status, "17 of 17 replies kept" in out) == (0, True)
-    suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["submitted batch-2 *"])
+    suite.run("--rageval-batch=submit", shows="submitted batch-2 *")
     assert rageval("collect")[0] == 1
     suite.run("--rageval-batch=collect")
-    suite.run("--rageval-batch=submit").stdout.fnmatch_lines(["no reply is missing"])
-    suite.run().assert_outcomes(passed=1)
+    suite.run("--rageval-batch=submit", shows="no reply is missing")
+    suite.run(passed=1)
     assert not server.live
     status, _, err = rageval("submit", "--no-such-option")
     assert (status, "unrecognized arguments: --no-such-option" in err) == (2, True)
@@ -189,7 +188,7 @@ def test_the_steps_of_a_shard(suite: Project, server: BatchServer) -> None:
         for step in ("submit", "status", "collect", "submit", "collect", "submit"):
             assert suite.run(f"--rageval-batch={step}", *here).ret == 0
         labelled.append(sum("What is thing" in str(body) for body in server.asked[requests_before:]))
-        suite.run(*here, f"--rageval-report={shard[0]}.json").assert_outcomes(passed=1)
+        suite.run(*here, f"--rageval-report={shard[0]}.json", passed=1)
     assert labelled == [6, 0]
     assert sum(plans) == planned()
     assert not server.live
@@ -211,7 +210,7 @@ def test_a_test_in_own_words_runs_as_far_as_there_are_replies(suite: Project, se
     # The answers at two cut-offs; the verdicts and the requests of the other statements follow in later stages.
     assert stages[0] == 8
     assert stages[-1] == 0
-    suite.run().assert_outcomes(passed=1)
+    suite.run(passed=1)
     assert not server.live
 
 
@@ -223,7 +222,7 @@ def test_generator_and_judge_at_two_servers_have_batches_of_their_own(suite: Pro
         for _ in range(4):
             suite.run("--rageval-batch=submit", *judge)
             suite.run("--rageval-batch=collect", *judge)
-        suite.run(*judge).assert_outcomes(passed=1)
+        suite.run(*judge, passed=1)
         assert {body["model"] for body in generators.asked} == {"m1"}
         assert {body["model"] for body in judges.asked} == {"m2"}
         assert not generators.live
@@ -260,17 +259,17 @@ def test_a_request_that_fails_in_a_batch_is_sent_live_or_left_unscored(suite, se
         suite.run("--rageval-batch=submit", option)
         suite.run("--rageval-batch=collect", option)
     live_requests = len(server.live)
-    run = suite.run("--rageval-batch", option, "--rageval=max_unscored=0.5")
-    run.assert_outcomes(passed=1)
+    run = suite.run("--rageval-batch", option, "--rageval=max_unscored=0.5", passed=1)
     assert len(server.live) == live_requests == (1 if errors == "live" else 0)
     if errors == "unscored":
         run.stdout.fnmatch_lines(["  pass * answer.correct@1 * 3 of 4*"])
 
 
 def test_the_budget_counts_batches(suite: Project, server: BatchServer) -> None:
-    run = suite.run("--rageval-batch=submit", "--rageval=max_calls=5")
-    run.stdout.fnmatch_lines(
-        ["--rageval max_calls=5 would be passed: 0 calls were made, and the batches have 17 *"]
+    suite.run(
+        "--rageval-batch=submit",
+        "--rageval=max_calls=5",
+        shows="--rageval max_calls=5 would be passed: 0 calls were made, and the batches have 17 *",
     )
     assert not server.files
 
@@ -286,7 +285,7 @@ def test_all_stages_have_one_budget(suite, server, monkeypatch, name):
         ["*--rageval max_calls=19 would be passed: 17 calls were made, and the batches have 3 *"]
     )
     assert len(server.batches) == 1
-    suite.run_process("--rageval-batch", "--rageval=max_calls=20").assert_outcomes(passed=1)
+    suite.run_process("--rageval-batch", "--rageval=max_calls=20", passed=1)
 
 
 @pytest.mark.parametrize("step", ["submit", "collect"])
@@ -331,7 +330,7 @@ def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServe
     assert run.ret == pytest.ExitCode.USAGE_ERROR
     run.stderr.fnmatch_lines(["ERROR: The batch batch-1 *: failed (Enqueued token limit reached)*"])
     assert not server.live
-    suite.run_process("--rageval-batch").assert_outcomes(passed=1)
+    suite.run_process("--rageval-batch", passed=1)
     assert not server.live
 
 
@@ -339,7 +338,7 @@ def test_a_batch_that_failed_ends_the_command(suite: Project, server: BatchServe
 @pytest.mark.slow
 def test_workers_start_when_the_batches_have_ended(suite: Project, server: BatchServer) -> None:
     suite.test(GATE, "test_other")
-    suite.run_process("--rageval-batch", "-n2").assert_outcomes(passed=2)
+    suite.run_process("--rageval-batch", "-n2", passed=2)
     assert not server.live
     assert len(server.asked) == len({json.dumps(body) for body in server.asked}) + 8
 
@@ -392,8 +391,8 @@ def test_a_run_killed_anywhere_can_be_continued(suite: Project, server: BatchSer
 @pytest.mark.slow
 def test_a_step_leaves_the_last_failures_as_they_are(suite: Project, server: BatchServer) -> None:
     suite.arguments = [argument for argument in suite.arguments if "cacheprovider" not in argument]
-    suite.run("--rageval=max_calls=0").assert_outcomes(errors=1)
-    suite.run("--rageval-batch=submit", "--lf").assert_outcomes(skipped=1)
+    suite.run("--rageval=max_calls=0", errors=1)
+    suite.run("--rageval-batch=submit", "--lf", skipped=1)
     suite.test("def test_other(): pass\n", "test_other")
     assert "test_other" not in str(suite.run("--lf", "--collect-only", "-q").stdout)
     assert not server.live
@@ -428,7 +427,7 @@ def test_what_the_retriever_asks_is_one_stage(suite: Project, server: BatchServe
     server.model = lambda prompt: prompt.removeprefix("Repeat: ") if "Repeat" in prompt else clerk(prompt)
     suite.gate("answer.em@1 min=0.5")
     assert _stages(suite, server, 3) == [4, 4, 0]
-    suite.run().assert_outcomes(passed=1)
+    suite.run(passed=1)
     assert not server.live
 
 
@@ -464,6 +463,6 @@ def test_tests_share_a_stage(project: Project, server: BatchServer) -> None:
         """
     )
     assert _stages(project, server, 2) == [10, 0]
-    project.run().assert_outcomes(passed=3)
+    project.run(passed=3)
     assert [len(server.lines(batch)) for batch in server.batches.values()] == [10]
     assert not server.live

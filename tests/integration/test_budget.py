@@ -13,17 +13,18 @@ def test_a_run_stops_before_the_call_that_would_pass_the_limit(project, llm):
     project.use(llm)
     project.evalset(20)
     project.test(GATE + "def test_free(rageval): assert rageval.score('recall@1') == 1\n")
-    result = project.run("--rageval=max_calls=7")
-    result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval=max_calls=7",
+        errors=1,
+        passed=1,
+        shows=[
             "--rageval max_calls=7 is reached: 7 calls were made.",
             "What was paid is in the cache: a run with a higher limit goes on from there.",
             "It affects 13 examples: *",
-        ]
+        ],
     )
     assert len(llm.requests) == 7
-    project.run("--rageval=max_calls=13").assert_outcomes(passed=2)
+    project.run("--rageval=max_calls=13", passed=2)
     assert len(llm.requests) == 20
 
 
@@ -59,8 +60,9 @@ def test_a_broken_file_of_prices_is_an_error_that_names_it(project, llm):
     project.use(llm)
     project.test(GATE)
     (project.path / "prices.toml").write_text('["m1"]\ninput = "cheap"\n', encoding="utf-8")
-    result = project.run("--rageval=prices=prices.toml")
-    result.stdout.fnmatch_lines(["*prices.toml: model 'm1' has input = 'cheap'."])
+    result = project.run(
+        "--rageval=prices=prices.toml", shows="*prices.toml: model 'm1' has input = 'cheap'."
+    )
     # No line of this package's source is shown.
     result.stdout.no_fnmatch_line("*raise InputError*")
     assert not llm.requests

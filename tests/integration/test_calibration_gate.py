@@ -59,15 +59,14 @@ def judged(project: Project, llm: LLMServer) -> Project:
 def test_a_judge_that_agrees_passes(judged: Project) -> None:
     """The summary has a line for the judge, and the report an entry; kappa is (0.9 - 0.5) / (1 - 0.5)."""
     judged.test(TEST.format(bounds="min_kappa=0.75, min_accuracy=0.9"))
-    result = judged.run("--rageval-report=report.json", "--junit-xml=junit.xml")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            (
-                "    judge against people (labels.jsonl, n = 20): kappa 0.800 [[]*[]] (≥ 0.75), "
-                "accuracy 0.900 * (≥ 0.9): pass"
-            )
-        ]
+    judged.run(
+        "--rageval-report=report.json",
+        "--junit-xml=junit.xml",
+        passed=1,
+        shows=(
+            "    judge against people (labels.jsonl, n = 20): kappa 0.800 [[]*[]] (≥ 0.75), "
+            "accuracy 0.900 * (≥ 0.9): pass"
+        ),
     )
     entry = judged.read()["tests"][0]["calibration"][0]
     assert entry["agreement"]["kappa"]["value"] == pytest.approx(0.8)
@@ -88,10 +87,10 @@ def test_a_judge_that_agrees_passes(judged: Project) -> None:
 def test_a_judge_that_does_not_agree_fails_and_is_shown(judged: Project) -> None:
     labels(judged, people=2)
     judged.test(TEST.format(bounds="min_kappa=0.9"))
-    result = judged.run("-q")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    judged.run(
+        "-q",
+        failed=1,
+        shows=[
             "judge against people: kappa 0.800 is below the minimum 0.9",
             "judge against people (labels.jsonl, n = 20): kappa 0.800 *",
             "people among themselves: kappa 1.000, the judge with each of them 0.800 (2",
@@ -101,35 +100,30 @@ def test_a_judge_that_does_not_agree_fails_and_is_shown(judged: Project) -> None
             "      reference   small | tiny",
             "      prediction  large",
             "  l11 *",
-        ]
+        ],
     )
 
 
 def test_a_plan_counts_the_labels(judged: Project, llm: LLMServer) -> None:
     judged.test(TEST.format(bounds="min_kappa=0.5"))
-    judged.run("--rageval-plan").stdout.fnmatch_lines(["in total", "* 20 *"])
+    judged.run("--rageval-plan", shows=["in total", "* 20 *"])
     assert not llm.requests
     judged.run()
     judged.run()
     assert len(llm.requests) == 20
-    judged.run("--rageval-replay").assert_outcomes(passed=1)
+    judged.run("--rageval-replay", passed=1)
 
 
 def test_what_cannot_be_done_is_an_error(judged: Project) -> None:
     judged.test(TEST.format(bounds="kappa=0.5"))
-    result = judged.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["rageval_calibration has no keyword 'kappa'.*"])
+    judged.run(errors=1, shows="rageval_calibration has no keyword 'kappa'.*")
 
 
 def test_a_judge_without_verdicts_is_an_error(judged: Project, llm: LLMServer) -> None:
     llm.model = lambda prompt: "perhaps" if "thing 1" in prompt else mild(prompt)
     judged.test(TEST.format(bounds="min_kappa=0.5"))
-    result = judged.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["judge against labels.jsonl: 11 of 20 examples have no score, *"])
-    result = judged.run("--rageval=max_unscored=0.6")
-    result.stdout.fnmatch_lines(["*(labels.jsonl, n = 9, 11 unscored)*"])
+    judged.run(errors=1, shows="judge against labels.jsonl: 11 of 20 examples have no score, *")
+    judged.run("--rageval=max_unscored=0.6", shows="*(labels.jsonl, n = 9, 11 unscored)*")
 
 
 def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
@@ -140,15 +134,13 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
     labels(judged, sampled=True)
     judged.evalset(20)
     judged.test(SCORED)
-    result = judged.run("--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            (
-                "    answer.correct@1: corrected for the judge's errors: 0.667 [[]0.*, *[]], by 20 labels drawn at "
-                "random; Rogan-Gladen 1.000 [[]0.*, 1.000]"
-            )
-        ]
+    result = judged.run(
+        "--rageval-report=report.json",
+        passed=1,
+        shows=(
+            "    answer.correct@1: corrected for the judge's errors: 0.667 [[]0.*, *[]], by 20 labels drawn at "
+            "random; Rogan-Gladen 1.000 [[]0.*, 1.000]"
+        ),
     )
     result.stdout.no_fnmatch_line("*answer.em@1: corrected*")
     correct, em = judged.read()["tests"][0]["scores"]
@@ -174,10 +166,8 @@ def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMSer
         "    rageval.score('answer.correct@1', where={'topic': 'odd'})\n"
         "    rageval.score('recall@1')\n"
     )
-    planned = judged.run("--rageval=calibration=labels.jsonl", "--rageval-plan")
-    planned.stdout.fnmatch_lines(["in total"])
-    result = judged.run("--rageval=calibration=labels.jsonl", "--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
+    planned = judged.run("--rageval=calibration=labels.jsonl", "--rageval-plan", shows="in total")
+    judged.run("--rageval=calibration=labels.jsonl", "--rageval-report=report.json", passed=1)
     test = judged.read()["tests"][0]
     assert [("corrected" in entry) for entry in test["scores"]] == [True, True, False, False]
     assert "calibration" not in test
@@ -187,9 +177,7 @@ def test_the_option_corrects_all_scores_of_verdicts(judged: Project, llm: LLMSer
 
 def test_labels_judged_with_other_settings_correct_nothing(judged: Project) -> None:
     judged.test(SCORED.replace("min_kappa=0.2", "comparator='em'"))
-    result = judged.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*(labels.jsonl, n = 20, compared by em): kappa 1.000 *"])
+    result = judged.run(passed=1, shows="*(labels.jsonl, n = 20, compared by em): kappa 1.000 *")
     result.stdout.no_fnmatch_line("*corrected*")
 
 
@@ -221,12 +209,11 @@ def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(judged, llm, 
         "def test_gate(): pass\n"
     )
     option = ["--rageval=calibration=labels.jsonl"] if way == "option" else []
-    result = judged.run("--rageval-report=report.json", *option)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*relevance.p@1: corrected for the judge's errors: 0.500 [[]*[]], if the 10 labelled questions are a *"
-        ]
+    judged.run(
+        "--rageval-report=report.json",
+        *option,
+        passed=1,
+        shows="*relevance.p@1: corrected for the judge's errors: 0.500 [[]*[]], if the 10 labelled questions are a *",
     )
     test = judged.read()["tests"][0]
     relevance, correct = test["scores"]

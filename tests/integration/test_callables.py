@@ -16,7 +16,7 @@ def test_threads_are_used_where_they_are_allowed(project):
         "def rageval_retriever(): return search\n"
     )
     project.test(GATE.format(spec="recall@1"))
-    project.run("--rageval=threads=4").assert_outcomes(passed=1)
+    project.run("--rageval=threads=4", passed=1)
 
 
 @pytest.mark.parametrize("document", ["Document('x', n)", "{'id': float(n), 'text': 'x'}"])
@@ -36,7 +36,7 @@ def test_ids_of_documents_may_be_numbers(project, document):
     )
     project.test(GATE.format(spec="recall@1").replace("min=1.0", "min=1.0, max_drop=0.1"))
     for arguments in (["--rageval-update-baseline"], ["-v"]):
-        project.run(*arguments).assert_outcomes(passed=1)
+        project.run(*arguments, passed=1)
 
 
 def test_the_retriever_is_called_once_in_every_run(project):
@@ -45,7 +45,7 @@ def test_the_retriever_is_called_once_in_every_run(project):
         "def search(query, k):", "def search(query, k):\n    with open('asked', 'a') as log: log.write('.')"
     )
     project.test(GATE.format(spec="recall@2") + GATE.format(spec="mrr@2").replace("test_gate", "test_again"))
-    project.run().assert_outcomes(passed=2)
+    project.run(passed=2)
     assert len((project.path / "asked").read_text()) == 4
     project.run()
     assert len((project.path / "asked").read_text()) == 8
@@ -63,8 +63,7 @@ def test_a_generator_and_a_judge_of_the_users_need_no_server(project):
         "def rageval_judge(): return Judge()\n"
     )
     project.test(GATE.format(spec="llm_reteval@1"))
-    result = project.run()
-    result.assert_outcomes(passed=1)
+    result = project.run(passed=1)
     result.stdout.no_fnmatch_line("*replies:*")
 
 
@@ -89,13 +88,12 @@ def test_a_judge_that_fails_at_one_question_leaves_it_unscored(project, llm, kin
     project.evalset(40)
     project.add(OWN_JUDGE.format(kind, "item-7?"))
     project.gate("answer.correct@1 min=0.9")
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        passed=1,
+        shows=[
             "  pass     answer.correct@1  1.000  ≥ 0.9  39 of 40  *",
             "*1 × rageval_judge.compare raised LookupError: no such table (conftest.py:*)",
-        ]
+        ],
     )
     assert len(llm.requests) == 40
 
@@ -107,10 +105,9 @@ def test_a_judge_that_fails_at_the_first_few_ends_the_test_before_the_others_are
     project.evalset(40)
     project.add(OWN_JUDGE.format(kind, "?"))
     project.gate("answer.correct@1 min=0.9")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["rageval_judge.compare raised for * LookupError: no such table", "*conftest.py:* in compare"]
+    project.run(
+        errors=1,
+        shows=["rageval_judge.compare raised for * LookupError: no such table", "*conftest.py:* in compare"],
     )
     assert len(llm.requests) == 5
 
@@ -122,16 +119,15 @@ def test_a_judge_may_be_a_function(project, llm):
     project.use(llm)
     project.gate("answer.correct@1 max_drop=0.1")
     project.pytester.makeconftest(f"{source}{judge.format('question, prediction')}{fixture}")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             "rageval_judge is same(question, prediction), and is called with three arguments: compare(*).",
             "Give it these parameters.",
-        ]
+        ],
     )
     assert not llm.requests
     project.pytester.makeconftest(f"{source}{judge.format('question, references, prediction')}{fixture}")
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     baseline = (project.path / "rageval_baseline.json").read_text(encoding="utf-8")
     assert "conftest.same" in baseline

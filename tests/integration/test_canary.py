@@ -24,7 +24,7 @@ def _baseline(project, llm, **words):
     project.use(llm, **words)
     project.evalset(20)
     project.test(ASKING)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
 
 
 def _report(project):
@@ -37,14 +37,15 @@ def test_a_changed_generator_is_an_error_and_no_worse_retriever(project, llm):
     _baseline(project, llm)
     _forgetful(llm, range(1, 16))
     project.lose(20)
-    project.run().assert_outcomes(passed=1)
-    result = project.run("--rageval=canary=20", "--rageval-report=report.json")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(passed=1)
+    project.run(
+        "--rageval=canary=20",
+        "--rageval-report=report.json",
+        errors=1,
+        shows=[
             "answer.em@1: the judge or the generator changed, perhaps not the retriever. 19 *",
             "    answer.em@1: canary: 19 questions with the same passages, 1.000 in the baseline, 0.211 with *",
-        ]
+        ],
     )
     canary = _report(project)["scores"][0]["canary"]
     assert (canary["questions"], canary["before"]) == (19, 1.0)
@@ -81,15 +82,13 @@ def test_a_small_change_is_found_in_all_tests_together(project, llm):
         (project.path / f"part{n}.jsonl").write_text(part, encoding="utf-8")
     gate = '@pytest.mark.rageval_evalset("part{0}.jsonl")\n' + ASKING.replace("test_gate", "test_{0}")
     project.test("".join(gate.format(n) for n in range(tests)))
-    project.run(UPDATE).assert_outcomes(passed=tests)
+    project.run(UPDATE, passed=tests)
     _forgetful(llm, [n + size * part for n in (1, 2, 3) for part in range(tests)])
-    alone = project.run("--rageval=canary=true", "test_it.py::test_0", "--rageval-report=report.json")
-    alone.assert_outcomes(passed=1)
+    project.run("--rageval=canary=true", "test_it.py::test_0", "--rageval-report=report.json", passed=1)
     canary = _report(project)["scores"][0]["canary"]
     assert (canary["questions"], canary["pooled"]) == (20, 20)
     assert 0.3 < canary["detectable"] < 0.6
-    result = project.run("--rageval=canary=true")
-    result.assert_outcomes(passed=2, errors=2)
+    result = project.run("--rageval=canary=true", passed=2, errors=2)
     text = " ".join(result.stdout.str().split())
     assert "of 60 in all tests so far, had 1.000 then and 0.850 with new replies" in text
     assert "changes above about 0." in text
@@ -109,7 +108,7 @@ def test_a_small_change_is_found_in_all_tests_together(project, llm):
 def test_a_plan_counts_the_canary(project, llm, body, requests):
     _baseline(project, llm)
     project.test(body)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(20)
     project.run()
     before = len(llm.requests)
@@ -118,7 +117,7 @@ def test_a_plan_counts_the_canary(project, llm, body, requests):
     assert len(llm.requests) == before
     total, in_cache, live = _in_total(plan)
     assert (in_cache, total) == (cached, cached + live)
-    project.run("--rageval=canary=5").assert_outcomes(passed=1)
+    project.run("--rageval=canary=5", passed=1)
     assert len(llm.requests) - before == requests <= live
 
 
@@ -131,13 +130,10 @@ def test_a_plan_of_a_canary_reads_the_baseline(project, llm):
     project.use(llm)
     project.test(ASKING)
     path = project.path / "rageval_baseline.json"
-    plan = project.run("--rageval-plan", "--rageval=canary=5")
-    plan.assert_outcomes(skipped=1)
+    plan = project.run("--rageval-plan", "--rageval=canary=5", skipped=1)
     assert _in_total(plan) == [4, 0, 4]
     path.write_text("[", encoding="utf-8")
-    plan = project.run("--rageval-plan", "--rageval=canary=5")
-    plan.assert_outcomes(errors=1)
-    plan.stdout.fnmatch_lines(["The baseline * is not JSON*"])
+    project.run("--rageval-plan", "--rageval=canary=5", errors=1, shows="The baseline * is not JSON*")
 
 
 def test_a_violated_minimum_fails_whatever_the_canary_says(project, llm):
@@ -145,10 +141,13 @@ def test_a_violated_minimum_fails_whatever_the_canary_says(project, llm):
     _forgetful(llm, range(1, 16))
     project.lose(*range(1, 9))
     project.test(ASKING.replace("max_drop", "min=0.9, max_drop"))
-    result = project.run("--rageval=canary=20")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["answer.em@1: 0.600 is below the minimum 0.9*", "warning: *the judge or the generator changed*"]
+    project.run(
+        "--rageval=canary=20",
+        failed=1,
+        shows=[
+            "answer.em@1: 0.600 is below the minimum 0.9*",
+            "warning: *the judge or the generator changed*",
+        ],
     )
 
 
@@ -157,7 +156,7 @@ def test_ranking_measures_have_no_canary(project, llm):
     project.test(ASKING.replace("answer.em@1", "recall@1"))
     project.run(UPDATE)
     before = len(llm.requests)
-    project.run("--rageval=canary=5").assert_outcomes(passed=1)
+    project.run("--rageval=canary=5", passed=1)
     assert len(llm.requests) == before
 
 
@@ -165,9 +164,9 @@ def test_a_canary_is_not_recorded(project, llm):
     """Requests of a canary are not written to a cassette, which contains only the requests of every run."""
     _baseline(project, llm)
     record = ("--rageval-cassette=replies.jsonl", "--rageval-record")
-    project.run(*record, "--rageval=canary=5").assert_outcomes(passed=1)
+    project.run(*record, "--rageval=canary=5", passed=1)
     lines = (project.path / "replies.jsonl").read_text(encoding="utf-8").splitlines()
-    project.run(*record).assert_outcomes(passed=1)
+    project.run(*record, passed=1)
     assert (project.path / "replies.jsonl").read_text(encoding="utf-8").splitlines() == lines
 
 
@@ -179,12 +178,11 @@ def test_another_served_model_is_named(project, llm):
     project.run("--rageval-report=report.json").stdout.no_fnmatch_line("*was served as*")
     assert _report(project)["served"] == {"m1": ["m1-2026-01"]}
     llm.served = "m1-2026-07"
-    result = project.run("--rageval-refresh", "-q")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "warning: test_it.py::test_gate: m1 was served as m1-2026-01 in the baseline and is as m1-2026-07 now: *"
-        ]
+    project.run(
+        "--rageval-refresh",
+        "-q",
+        passed=1,
+        shows="warning: test_it.py::test_gate: m1 was served as m1-2026-01 in the baseline and is as m1-2026-07 now: *",
     )
 
 
@@ -193,7 +191,7 @@ def test_a_test_names_the_models_that_its_own_scores_ask(project, llm):
     project.use(llm)
     judged = ASKING.replace("answer.em", "answer.correct").replace("test_gate", "test_a_judge")
     project.test(judged + ASKING)
-    project.run(UPDATE, "--rageval-judge-model=m2").assert_outcomes(passed=2)
+    project.run(UPDATE, "--rageval-judge-model=m2", passed=2)
     tests = project.read("rageval_baseline.json")["tests"]
     assert {name.partition("::")[2]: sorted(entry["served"]) for name, entry in tests.items()} == {
         "test_a_judge": ["m1", "m2"],

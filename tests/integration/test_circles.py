@@ -45,8 +45,7 @@ def remarks(project, code, spec="answer.correct@1", **ini):
     project.add(code)
     project.ini(**{"rageval_model": "m1", **ini})
     project.test(f"@pytest.mark.rageval_threshold('{spec}', min=0)\ndef test_gate(): pass\n")
-    result = project.run("--rageval-report=r.json")
-    result.assert_outcomes(passed=1)
+    result = project.run("--rageval-report=r.json", passed=1)
     counts = project.read("r.json")["llm"]["remarks"]
     for remark, count in counts.items():
         assert result.outlines.count(f"{count} × {remark}") == 1
@@ -119,11 +118,10 @@ def test_a_run_that_stops_early_warns_too(project, llm):
     project.use(llm)
     project.ini(rageval_model="m1")
     project.gate("answer.correct@1 max_drop=0.5")
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     elsewhere = RETRIEVER.format(words="", ask=ASKS).replace("search(query, k)", "search('item-1?', k)")
     project.add(elsewhere)
-    result = project.run("--rageval=early_stop=true")
-    result.stdout.fnmatch_lines([f"*{CIRCLE.format('m1')}*"])
+    project.run("--rageval=early_stop=true", shows=f"*{CIRCLE.format('m1')}*")
 
 
 def test_a_judged_retriever_is_not_blamed_for_another(project, llm):
@@ -137,8 +135,7 @@ def rageval_retriever(request, asking):
     project.add(asks + choice)
     marked = "@pytest.mark.rageval_threshold('{}@1', min=0)\ndef test_{}(): pass\n"
     project.test(marked.format("recall", "recall") + marked.format("answer.correct", "answer"))
-    result = project.run()
-    result.assert_outcomes(passed=2)
+    result = project.run(passed=2)
     result.stdout.no_fnmatch_line("*which also judges*")
 
 

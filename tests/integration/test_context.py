@@ -47,7 +47,7 @@ def test_gate(rageval):
         rageval.retrieve("item-1?", 1, filters="b")
 """
     )
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 def test_a_failure_shows_the_context_of_a_question(project):
@@ -55,13 +55,15 @@ def test_a_failure_shows_the_context_of_a_question(project):
     _write(project, *({**record, "history": history, "gold": [{"id": "no"}]} for record in TENANTS))
     project.pytester.makeconftest(FILTERED)
     project.gate("recall@1 min=0.9")
-    result = project.run("--rageval-report=report.json", "--rageval-report=report.html", "-vv")
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-report=report.json",
+        "--rageval-report=report.html",
+        "-vv",
+        shows=[
             "*b1  0 * What is the code of item-1?",
             "*after * User: Hello / Assistant: Hello!",
             '*filters * {"tenant": "b"}',
-        ]
+        ],
     )
     report = project.read()
     listed = report["tests"][0]["scores"][0]["questions"]["listed"]
@@ -73,13 +75,12 @@ def test_a_failure_shows_the_context_of_a_question(project):
 def test_filters_that_the_retriever_does_not_take_end_the_test(project):
     _write(project, *TENANTS)
     project.gate("recall@1 min=0.0")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        errors=1,
+        shows=[
             "*The eval set has filters, and rageval_retriever does not take them: *",
             "*It affects 4 examples: a1, a2, b1, b2.*",
-        ]
+        ],
     )
     assert result.stdout.str().count("Name them in the signature") == 1
 
@@ -91,7 +92,7 @@ def test_a_changed_filter_or_history_is_another_question_for_the_baseline(projec
     _write(project, *records)
     project.pytester.makeconftest(FILTERED)
     project.gate("recall@1 max_drop=0.0")
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
 
     def left_out(*changed: dict) -> int:
         _write(project, *changed)
@@ -104,7 +105,7 @@ def test_a_changed_filter_or_history_is_another_question_for_the_baseline(projec
     assert left_out({**records[0], "filters": {"tenant": "a", "lang": "en"}}, *records[1:]) == 1
     assert left_out({**records[0], "history": [*history, *history]}, *records[1:]) == 1
     project.pytester.makeconftest(FILTERED.replace("k, filters)", "k, filters, metadata)"))
-    project.run().stdout.fnmatch_lines(["*of 4 examples none is in the baseline*"])
+    project.run(shows="*of 4 examples none is in the baseline*")
 
 
 HISTORY = [{"role": "user", "content": "Do you ship?"}, {"role": "assistant", "content": "Yes, to Norway."}]
@@ -172,4 +173,4 @@ def test_it(rageval):
     assert rageval.score("relevance.hit@1") == 1.0
 """
     )
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)

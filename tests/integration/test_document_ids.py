@@ -38,31 +38,27 @@ def sources(project):
 
 
 def test_the_field_with_the_gold_ids_is_an_error_with_the_line_to_write(sources):
-    result = sources.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    sources.run(
+        errors=1,
+        shows=[
             "*No retrieved document has the id of a gold passage: they have ids such as '*-*-*'.",
             "*Their field metadata.source has ids of gold passages, in 4 of 4 rankings: 'doc-1', 'doc-2', 'doc-3', …*",
             f"*To use it as the id, write in pytest.ini or under [[]tool.pytest.ini_options]: {LINE}",
-        ]
+        ],
     )
 
 
 def test_documents_without_any_id_are_searched_for_the_gold_ids_too(sources):
     sources.pytester.makeconftest(SOURCES.replace("id=str(uuid.uuid4()), ", ""))
-    result = sources.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*No retrieved document has the id of a gold passage: they have no ids.", f"*{LINE}"]
+    sources.run(
+        errors=1, shows=["*No retrieved document has the id of a gold passage: they have no ids.", f"*{LINE}"]
     )
 
 
 def test_a_retriever_that_finds_nothing_scores_0(sources):
     sources.pytester.makeconftest(SOURCES.replace('"source": f"doc-{n}"', '"source": f"other-{n}"'))
     sources.gate("recall@3 min=0.9")
-    result = sources.run()
-    result.assert_outcomes(failed=1)
+    result = sources.run(failed=1)
     result.stdout.no_fnmatch_line("*rageval_document_id*")
 
 
@@ -70,26 +66,25 @@ def test_a_field_with_the_gold_ids_in_another_form_is_shown_with_a_pair(sources)
     """Names of files in the eval set and their paths in a field are an error that shows one of each."""
     sources.evalset(4, gold=[{"id": "docs/doc-1.md"}])
     sources.pytester.makeconftest(SOURCES.replace('"source": f"doc-{n}"', '"source": f"DOCS\\\\doc-{n}"'))
-    result = sources.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    sources.run(
+        errors=1,
+        shows=[
             "*passage, and they have one like it in their field metadata.source: gold 'docs/doc-1.md', *'*doc-1*'.",
             'Write *. If the field is the id, write in pytest.ini *: rageval_document_id = "metadata.source".',
-        ]
+        ],
     )
 
 
 def test_ids_in_another_form_are_shown_with_a_pair(project):
     project.evalset(1, gold=[{"id": "docs/doc-1"}])
     project.gate("recall@3 max_drop=0.02")
-    result = project.run("-q")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "-q",
+        errors=1,
+        shows=[
             "*they have one like it: gold 'docs/doc-1', retrieved 'doc-1'.",
             "Write the ids in the eval set as the retriever returns them, *",
-        ]
+        ],
     )
 
 
@@ -118,15 +113,15 @@ def test_which_ids_are_of_one_file(gold, retrieved, found):
 )
 def test_the_line_works_as_it_is_shown(sources, file, text):
     (sources.path / file).write_text(text, encoding="utf-8")
-    sources.run().assert_outcomes(passed=1)
+    sources.run(passed=1)
 
 
 def test_the_setting_of_one_run(sources):
-    sources.run("--rageval=document_id=metadata.source").assert_outcomes(passed=1)
-    result = sources.run("--rageval=document_id=metadata.url")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*at rank 1, a document that has no field metadata.url: it has id, metadata.source, metadata.page.*"]
+    sources.run("--rageval=document_id=metadata.source", passed=1)
+    sources.run(
+        "--rageval=document_id=metadata.url",
+        errors=1,
+        shows="*at rank 1, a document that has no field metadata.url: it has id, metadata.source, metadata.page.*",
     )
 
 
@@ -144,10 +139,8 @@ def rageval_executor():
     module = SOURCES.partition("@pytest.fixture")
     sources.pytester.makepyfile(my_search=module[0])
     sources.pytester.makeconftest(f"from my_search import *\nimport pytest\n{module[1]}{module[2]}{executor}")
-    result = sources.run_process()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{LINE}"])
-    sources.run_process("--rageval=document_id=metadata.source").assert_outcomes(passed=1)
+    sources.run_process(errors=1, shows=f"*{LINE}")
+    sources.run_process("--rageval=document_id=metadata.source", passed=1)
 
 
 def test_what_the_retriever_was_recognised_as_is_said_with_v(project):
@@ -159,8 +152,12 @@ def test_what_the_retriever_was_recognised_as_is_said_with_v(project):
     project.pytester.makeconftest(
         f"{conftest}\nclass Index:\n    def retrieve(self, query, k):\n        return search(query, k)\n"
     )
-    result = project.run("-v", "--rageval-report", "report.json")
-    result.stdout.fnmatch_lines(["*test_it.py::test_gate: the retriever is Index, by its method retrieve"])
+    project.run(
+        "-v",
+        "--rageval-report",
+        "report.json",
+        shows="*test_it.py::test_gate: the retriever is Index, by its method retrieve",
+    )
     assert '"retriever": "Index, by its method retrieve"' in (project.path / "report.json").read_text(
         encoding="utf-8"
     )

@@ -33,7 +33,7 @@ def gated(project, llm):
     project.test(ASKING)
     project.ini(rageval_model="m1", rageval_concurrency="4")
     change(project)
-    project.run(UPDATE, STOP).assert_outcomes(passed=1)
+    project.run(UPDATE, STOP, passed=1)
     # An update requests an answer to every question.
     assert len(llm.requests) == N
     llm.requests.clear()
@@ -111,7 +111,7 @@ def test_requests_are_those_of_a_full_run(gated, llm):
     change(gated, others=range(1, 151), wrong=range(1, 101))
     fresh(gated)
     first = len(llm.requests)
-    gated.run().assert_outcomes(failed=1)
+    gated.run(failed=1)
     # The replies for unchanged questions were cached by the baseline's run.
     assert len(llm.requests) < first + 150
     requests = [json.dumps(body, sort_keys=True) for body in llm.requests]
@@ -131,9 +131,10 @@ def test_two_workers_ask_the_same(gated, llm):
 
 def test_a_plan_counts_all_questions_and_says_so(gated):
     change(gated, others=range(1, 151), wrong=range(1, 101))
-    result = gated.run("--rageval-plan", STOP)
-    result.stdout.fnmatch_lines(
-        ["--rageval early_stop=true may evaluate fewer questions: the plan counts all."]
+    gated.run(
+        "--rageval-plan",
+        STOP,
+        shows="--rageval early_stop=true may evaluate fewer questions: the plan counts all.",
     )
 
 
@@ -141,9 +142,11 @@ def test_replies_that_were_not_used_stay_recorded(gated):
     recorded = ("--rageval-cassette=replies.jsonl", "--rageval-record")
     gated.run(*recorded)
     before = (gated.path / "replies.jsonl").read_text(encoding="utf-8")
-    result = gated.run(STOP, *recorded, "--rageval-drop-unused")
-    result.stdout.fnmatch_lines(
-        ["unused replies are not dropped: this was not a full run (--rageval early_stop=true)"]
+    gated.run(
+        STOP,
+        *recorded,
+        "--rageval-drop-unused",
+        shows="unused replies are not dropped: this was not a full run (--rageval early_stop=true)",
     )
     assert (gated.path / "replies.jsonl").read_text(encoding="utf-8") == before
 

@@ -12,12 +12,8 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@2", min=0.6)\ndef test_gate(
 def test_without_a_key_the_embedded_model_answers(project):
     project.evalset(3)
     project.test(GATE)
-    first = project.run_process()
-    first.assert_outcomes(passed=1)
-    first.stdout.fnmatch_lines(["generator embedded model, *", "* live, * tokens in, *"])
-    second = project.run()
-    second.assert_outcomes(passed=1)
-    second.stdout.fnmatch_lines(["*cached, 0 live*"])
+    project.run_process(passed=1, shows=["generator embedded model, *", "* live, * tokens in, *"])
+    project.run(passed=1, shows="*cached, 0 live*")
 
 
 def test_a_file_that_is_no_model_is_named(project, monkeypatch):
@@ -25,14 +21,13 @@ def test_a_file_that_is_no_model_is_named(project, monkeypatch):
     broken.write_bytes(b"no model" * 100)
     monkeypatch.setenv("RAGEVAL_GGUF", str(broken))
     project.test(GATE)
-    result = project.run_process()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["The embedded model did not start from *broken.gguf: *", "generator embedded model broken, *"]
+    project.run_process(
+        errors=1,
+        shows=["The embedded model did not start from *broken.gguf: *", "generator embedded model broken, *"],
     )
 
 
 def test_a_missing_model_file_is_named(project, monkeypatch):
     monkeypatch.setenv("RAGEVAL_GGUF", "nowhere.gguf")
     project.test(GATE)
-    project.run().stdout.fnmatch_lines(["RAGEVAL_GGUF names 'nowhere.gguf', which is not a file."])
+    project.run(shows="RAGEVAL_GGUF names 'nowhere.gguf', which is not a file.")

@@ -63,7 +63,7 @@ def test_an_eval_set_in_python_is_checked_as_a_file_is(project):
     """Integer ids of an `EvalSet` are stored as strings in the baseline."""
     project.pytester.makepyfile(EVALSET.format(examples="example(1), example(2)"))
     for arguments in (["--rageval-update-baseline"], []):
-        project.run(*arguments).assert_outcomes(passed=1)
+        project.run(*arguments, passed=1)
     for second, message in (
         (
             "example(1)",
@@ -75,9 +75,7 @@ def test_an_eval_set_in_python_is_checked_as_a_file_is(project):
         ),
     ):
         project.pytester.makepyfile(EVALSET.format(examples=f"example(1), {second}"))
-        result = project.run()
-        result.assert_outcomes(errors=1)
-        result.stdout.fnmatch_lines([message.replace("[", "[[]")])
+        result = project.run(errors=1, shows=message.replace("[", "[[]"))
         result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
 
@@ -90,7 +88,7 @@ def test_a_table_with_a_field_map(project, arguments, count):
     body += f"    assert rageval.score('recall@2') == 1.0\n    assert len(rageval.examples) == {count}\n"
     body += f"    assert sum(e.tags['topic'] == 'odd' for e in rageval.examples) == {count // 2}\n"
     project.pytester.makepyfile("import pytest\n" + body)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 def test_two_tests_with_other_words_have_other_sets(project):
@@ -100,7 +98,7 @@ def test_two_tests_with_other_words_have_other_sets(project):
         for n in (2, 3)
     )
     project.pytester.makepyfile("import pytest\n" + body)
-    project.run().assert_outcomes(passed=2)
+    project.run(passed=2)
 
 
 def test_records_and_data_frames_take_a_field_map_too(project):
@@ -159,8 +157,7 @@ def test_a_file_beside_the_test_that_is_not_read_is_named(project, arguments):
         "warning: evals.jsonl: evals.jsonl is read, from the root directory, and service/evals.jsonl, beside the test, "
         'is not. To read that one, write rageval_evalset("service/evals.jsonl")'
     )
-    result = project.run(*arguments, "service")
-    result.assert_outcomes(passed=2)
+    result = project.run(*arguments, "service", passed=2)
     assert str(result.stdout).splitlines().count(warning) == 1
     (project.path / "service" / "test_it.py").write_text(
         (project.path / "service" / "test_it.py")

@@ -97,9 +97,9 @@ def test_the_report_is_the_same_from_workers(odd, monkeypatch):
     monkeypatch.setenv("LOST", "2")
     # A failure names the file of the report.
     report = "--rageval-report=out.json"
-    odd.run(*RUN, report).assert_outcomes(failed=1, passed=1)
+    odd.run(*RUN, report, failed=1, passed=1)
     alone = _without_times(check(odd.path / "out.json"))
-    odd.run_process("-n2", *RUN, report).assert_outcomes(failed=1, passed=1)
+    odd.run_process("-n2", *RUN, report, failed=1, passed=1)
     assert _without_times(check(odd.path / "out.json")) == alone
     gate, own = alone["tests"]
     first, second, third, fourth = gate["questions"]
@@ -178,8 +178,7 @@ def test_only_a_report_that_shows_all_questions_pays_for_them(project, reports, 
     added = KEEPS.format(suffixes=suffixes).replace("\n    ", "\n")
     project.add(added)
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
-    result = project.run("-s", *(f"--rageval-report={name}" for name in reports))
-    result.stdout.fnmatch_lines([f"*keys: {has_questions}"])
+    project.run("-s", *(f"--rageval-report={name}" for name in reports), shows=f"*keys: {has_questions}")
     if suffixes:
         assert (project.path / reports[0]).read_text(encoding="utf-8") == "ab"
 
@@ -189,7 +188,7 @@ def test_a_score_that_needs_no_model_has_a_report_where_none_can_be_asked(projec
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     project.add(PLUGIN)
     project.test("def test_own(rageval): assert rageval.score('length@2') == 2\n")
-    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    project.run("--rageval-report=out.json", passed=1)
     [test] = check(project.path / "out.json")["tests"]
     assert len(test["questions"]) == 4
     assert "fingerprint" not in test
@@ -199,8 +198,11 @@ def test_a_report_that_fails_halfway_leaves_the_old_file(project):
     project.add(HALF)
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "out.half").write_text("old", encoding="utf-8")
-    result = project.run("--rageval-report=out.half", "--rageval-report=out.json")
-    result.stdout.fnmatch_lines(["The report *out.half cannot be written: ZeroDivisionError: *"])
+    result = project.run(
+        "--rageval-report=out.half",
+        "--rageval-report=out.json",
+        shows="The report *out.half cannot be written: ZeroDivisionError: *",
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert (project.path / "out.half").read_text(encoding="utf-8") == "old"
     check(project.path / "out.json")
@@ -215,8 +217,8 @@ def test_git_is_asked_only_for_a_report(project, monkeypatch):
     git.write_text(f'#!/bin/sh\necho "$@" >> {project.path}/asked.txt\nexit 1\n', encoding="utf-8")
     git.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert not (project.path / "asked.txt").exists()
-    project.run("--rageval-report=out.md").assert_outcomes(passed=1)
+    project.run("--rageval-report=out.md", passed=1)
     calls = (project.path / "asked.txt").read_text(encoding="utf-8")
     assert "status" in calls

@@ -85,9 +85,7 @@ def test_another_package_adds_each_kind(project, monkeypatch):
     (metadata / "entry_points.txt").write_text("[pytest11]\nshelves = shelves\n")
     monkeypatch.setenv("PYTHONPATH", str(project.path / "site"), prepend=os.pathsep)
     project.test(TESTS)
-    result = project.run_process()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["plugins: *shelves-1.0*", "  pass     fill@2 *0.500  ≥ 0.5 ≤ 0.5 *"])
+    project.run_process(passed=1, shows=["plugins: *shelves-1.0*", "  pass     fill@2 *0.500  ≥ 0.5 ≤ 0.5 *"])
 
 
 @pytest.mark.parametrize(
@@ -131,10 +129,15 @@ def test_another_package_writes_reports(project, monkeypatch):
         "def test_own(rageval): assert rageval.examples\ndef test_bad(rageval): assert not rageval.examples"
     )
     suffixes = ("bad", "txt", "md", "json")
-    result = project.run(*(f"--rageval-report=out.{suffix}" for suffix in suffixes))
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        ["report: *out.txt", "report: *out.md", "The report *out.bad cannot be written: KeyError: 'nothing'."]
+    project.run(
+        *(f"--rageval-report=out.{suffix}" for suffix in suffixes),
+        passed=1,
+        failed=1,
+        shows=[
+            "report: *out.txt",
+            "report: *out.md",
+            "The report *out.bad cannot be written: KeyError: 'nothing'.",
+        ],
     )
     assert (project.path / "out.txt").read_text(encoding="utf-8") == "test_it.py::test_bad"
     assert (project.path / "out.md").read_text(encoding="utf-8") == "schema 1"
@@ -189,8 +192,7 @@ def test_another_package_sends_reports(project, monkeypatch):
     )
     project.test("def test_own(rageval): assert rageval.score('recall@2') == 0")
     places = ("fail:https://me:secret@h/x", "say:a b:1", "tell:all", "out.parts")
-    result = project.run(*(f"--rageval-report={place}" for place in places))
-    result.assert_outcomes(passed=1)
+    result = project.run(*(f"--rageval-report={place}" for place in places), passed=1)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["report: *out.parts", "report: say:a b:1", "report: all has 1 test"])
     result.stdout.fnmatch_lines(["The report fail:https://h/x was not sent: no answer in 5 s."])
@@ -260,7 +262,7 @@ def test_a_plugins_score_may_bound_and_group_what_it_waits_for(project, monkeypa
         )
         + "def test_gate(): pass\n"
     )
-    project.run("-p", "structured").assert_outcomes(passed=1)
+    project.run("-p", "structured", passed=1)
 
 
 def test_results_of_a_plugin_are_checked(project, monkeypatch):
@@ -292,10 +294,11 @@ def test_each(rageval, spec, words):
     print(rageval.score(spec, **words))
 """
     )
-    result = project.run("-s")
-    result.assert_outcomes(passed=1, failed=5)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        "-s",
+        passed=1,
+        failed=5,
+        shows=[
             "*0.25*",
             "E *.CallableError: comparator 'seven' returned 7 for 'What is the code of item-*",
             "E *.CallableError: answer measure 'lost' returned nan.",
@@ -305,7 +308,7 @@ def test_each(rageval, spec, words):
             "E *.CallableError: answer measure 'raising' raised: IndexError: *",
             "E * *shelves.py:* in <lambda>",
             "E *.CallableError: score 'floats' returned a list with float in it, and not a list of Outcome.",
-        ]
+        ],
     )
     result.stdout.no_fnmatch_line("*pytest_rageval/*.py:*")
 
@@ -367,9 +370,9 @@ def pytest_rageval_run_finished(run):
 def test_another_package_adds_a_mode(project, monkeypatch):
     _install(project, monkeypatch, f"{PACKAGE}{MODE}")
     project.test(TESTS)
-    result = project.run("--bounds-only", "--rageval-report=report.json")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["shelves: too few shelves"])
+    result = project.run(
+        "--bounds-only", "--rageval-report=report.json", failed=1, shows="shelves: too few shelves"
+    )
     result.stdout.fnmatch_lines(["a note of shelves"])
     result.stdout.fnmatch_lines(["a run in the mode of shelves"])
     assert project.read()["shelves"] == 1

@@ -109,7 +109,7 @@ def test_workers_ask_each_request_once(project, llm):
     project.evalset(20)
     tests = "".join(GATE.replace("test_gate", f"test_{n}") for n in range(processes))
     project.test(tests)
-    project.run_process("-n", str(processes)).assert_outcomes(passed=processes)
+    project.run_process("-n", str(processes), passed=processes)
     # Three samples of the answer with gold, the first of which also answers the retrieved passage; one verdict.
     assert len(llm.requests) == 20 * 4
     assert set(Counter(map(_body, llm.requests)).values()) == {3, 1}
@@ -137,7 +137,7 @@ def test_a_worker_that_dies_delays_the_others_for_seconds_only(project, llm):
     first.wait()
     llm.model = clerk
     began = time.monotonic()
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     # About 5 seconds on a machine that is not busy.
     assert time.monotonic() - began < 60
     assert len(llm.requests) == 8
@@ -172,7 +172,7 @@ def test_a_killed_run_continues_where_it_stopped(project, llm):
         caches += finished
     cached_keys = _kept(project.path / folder)
     llm.requests.clear()
-    project.run(f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
+    project.run(f"--rageval=cache_dir={folder}", passed=1)
     assert len(llm.requests) == 60 - len(cached_keys)
 
 

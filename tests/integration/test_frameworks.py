@@ -253,7 +253,7 @@ def _imported() -> Iterator[None]:
 def test_a_retriever_of_a_framework_works_unmodified(project, framework, expression, scored):
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
     project.test(f"scored = {scored}\n{TEST}")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 FILTERED = """
@@ -293,7 +293,7 @@ def test_filters_reach_the_retriever_of_a_framework(project, framework, expressi
     project.evalset(1, gold=[{"id": "doc-12"}], question="What of item-12?", **context)
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
     project.test(f"shelves = {shelves}\n{FILTERED}")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -309,9 +309,7 @@ def test_filters_that_a_framework_would_drop_are_an_error(project, framework, ex
     project.evalset(1, filters=IN)
     project.pytester.makeconftest(f"{CORPUS}{framework}\ndef make():\n    return {expression}\n")
     project.gate("recall@2 min=0.0")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*The eval set has filters, and rageval_retriever does not take them*"])
+    project.run(errors=1, shows="*The eval set has filters, and rageval_retriever does not take them*")
 
 
 @pytest.mark.parametrize(
@@ -331,13 +329,13 @@ def test_a_retriever_as_it_ships_keeps_its_own_k(project, framework, expression)
         "@pytest.mark.rageval_threshold('recall@5', min=0.0)\n"
         "def test_gate(rageval):\n    assert rageval.retrieve('item-3 ?', k=2).surplus == 2\n"
     )
-    result = project.run("-v")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "-v",
+        passed=1,
+        shows=[
             "*recall@2: 4 rankings cut at @k: the retriever's own k is larger, and was kept",
             "*recall@5: 4 rankings asked for @k: the retriever's own k is smaller, and was replaced",
-        ]
+        ],
     )
 
 
@@ -364,7 +362,5 @@ def two():
 """
     project.pytester.makeconftest(f"{CORPUS}{HAYSTACK}{two}\ndef make():\n    return {expression}\n")
     project.test(f"scored = True\n{TEST}")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([message])
+    result = project.run(errors=1, shows=message)
     result.stdout.no_fnmatch_line("*Traceback*")

@@ -29,23 +29,23 @@ def test_the_first_run_passes_and_says_that_nothing_was_compared(project):
     project.test(RECALL)
     warning = f"warning: test_it.py::test_gate: {NONE_YET}"
     for arguments in ((), ("-q",)):
-        result = project.run(*arguments)
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines([warning])
-    result = project.run("--rageval=require_baseline=true")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"{NONE_YET} (--rageval require_baseline=true, the default under CI=true)"])
+        project.run(*arguments, passed=1, shows=warning)
+    project.run(
+        "--rageval=require_baseline=true",
+        errors=1,
+        shows=f"{NONE_YET} (--rageval require_baseline=true, the default under CI=true)",
+    )
     assert not (project.path / "rageval_baseline.json").exists()
 
-    result = project.run(UPDATE)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["*= rageval baseline =*", "baseline: *rageval_baseline.json (1 test written)"]
+    project.run(
+        UPDATE,
+        passed=1,
+        shows=["*= rageval baseline =*", "baseline: *rageval_baseline.json (1 test written)"],
     )
-    result = project.run("--rageval=require_baseline=true")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["  pass * recall@1 * ↓ 0.02 * 5*", "    recall@1: baseline 1.000, no change"]
+    result = project.run(
+        "--rageval=require_baseline=true",
+        passed=1,
+        shows=["  pass * recall@1 * ↓ 0.02 * 5*", "    recall@1: baseline 1.000, no change"],
     )
     result.stdout.no_fnmatch_line("*warning*")
     result.stdout.no_fnmatch_line("warning:*")
@@ -55,12 +55,11 @@ def test_a_worse_retriever_fails_and_the_text_shows_then_and_now(project, llm):
     project.use(llm)
     project.evalset(12)
     project.test(ASKING.replace("correct", "em").replace("test_gate()", "test_support_questions()"))
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(*range(1, 8))
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        failed=1,
+        shows=[
             "answer.em@1 fell from 1.000 to 0.417 (allowed 0.02): 7 of 12 questions worse, 0",
             "  better. Chance alone: *",
             "recall@1 fell from 1.000 to 0.417 (allowed 0.02): 7 of 12 questions worse, 0",
@@ -74,7 +73,7 @@ def test_a_worse_retriever_fails_and_the_text_shows_then_and_now(project, llm):
             "      reference c1x",
             "  q2  1 → 0        1 → 0     What is the code of item-2?",
             "  fail     answer.em@1  0.417 (−0.583)  *",
-        ]
+        ],
     )
     text = result.outlines[
         result.outlines.index(next(line for line in result.outlines if "FAILURES" in line)) :
@@ -117,9 +116,7 @@ def test_a_drop_that_may_be_noise_passes_with_a_warning(project):
         "above about 0.*; smaller ones need more"
     )
     for arguments in ((), ("-q",)):
-        result = project.run(*arguments)
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines([warning])
+        project.run(*arguments, passed=1, shows=warning)
 
 
 def test_a_cause_that_is_sure_is_said_of_a_drop_that_may_be_noise(project):
@@ -128,8 +125,7 @@ def test_a_cause_that_is_sure_is_said_of_a_drop_that_may_be_noise(project):
     project.run(UPDATE)
     project.change('split("item-")[1]', 'replace("item-2?", "").split("item-")[-1]')
     project.change("    ranked =", "    if not wanted.isdigit(): return []\n    ranked =")
-    result = project.run("--rageval-report=report.md")
-    result.assert_outcomes(passed=1)
+    result = project.run("--rageval-report=report.md", passed=1)
     cause = (
         "likely cause: nothing returned in 1 of 12 searches (q2), 0 before: a caught exception, or a filter?"
     )
@@ -141,17 +137,13 @@ def test_a_strict_threshold_fails_until_a_drop_is_excluded(project):
     """With five unchanged questions the policy "release" refuses a threshold of 0.02 and passes one of 0.5."""
     project.evalset(5)
     project.test(RECALL.replace("0.02", "0.02, policy='release'"))
-    project.run(UPDATE).assert_outcomes(passed=1)
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "recall@1: the policy 'release' could not pass: 5 questions cannot show that the drop is below 0.02, *"
-        ]
+    project.run(UPDATE, passed=1)
+    project.run(
+        errors=1,
+        shows="recall@1: the policy 'release' could not pass: 5 questions cannot show that the drop is below 0.02, *",
     )
     project.test(RECALL.replace("0.02", "0.5, policy='release'"))
-    result = project.run()
-    result.assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 def test_slices_are_compared_with_their_own_past(project):
@@ -171,16 +163,16 @@ def test_slices_are_compared_with_their_own_past(project):
     (entry,) = tests["tests"].values()
     tests["tests"] = {f"test_it.py::{name}": entry for name in ("test_even", "test_odd", "test_both")}
     (project.path / "rageval_baseline.json").write_text(json.dumps(tests), encoding="utf-8")
-    result = project.run()
-    result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        passed=1,
+        failed=2,
+        shows=[
             "recall@1 where topic='odd' fell from 1.000 to 0.125 (allowed 0.02): 7 of 8",
             "  questions worse, 0 better. *",
             "recall@1 where topic='odd' fell from 1.000 to 0.125 (allowed 0.02): 7 of 8",
             "  1 of 2 values of topic fail: odd",
             "    recall@1 ?topic=odd?: the worst of 2 by topic; then even 1.000 pass",
-        ]
+        ],
     )
 
 
@@ -193,13 +185,12 @@ def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
     records[-1] |= {"question": "What is the code of item-20?", "tags": {"topic": "late"}}
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     project.lose(1, 3, 5, 7, 9, 11, 13, 15)
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             "recall@1 where topic='late': of 1 example none is in the baseline with the same question *",
             "recall@1 where topic='odd'*",
-        ]
+        ],
     )
 
 
@@ -213,8 +204,7 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     edited = lines[7].replace("What is the code", "Tell me the code")
     added = lines[0].replace("q1", "q99").replace("item-1", "item-99")
     path.write_text("\n".join([*lines[1:7], edited, added]) + "\n", encoding="utf-8")
-    result = project.run("--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
+    project.run("--rageval-report=report.json", passed=1)
     (test,) = project.read()["tests"]
     (score,) = test["scores"]
     # q2 to q7 are common; q1 is gone, q8 another question, q99 new.
@@ -224,24 +214,24 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
         "is 1.000 as before: 0 of 6 questions worse, 0 better (1 removed, 1 new, 1 edited since the baseline)"
     )
     # Two of eight questions have no score in the baseline, and could hide a drop: a warning, also with -q.
-    project.run("-q").stdout.fnmatch_lines(
-        [
+    project.run(
+        "-q",
+        shows=[
             "warning: *: questions since the baseline: 1 removed, 1 new, 1 edited; they are not compared",
             (
                 "warning: *: recall@1: 2 of 8 questions of the baseline cannot be compared, more than *: "
                 "1 removed (q1), 1 edited (q8). Restore them; *. Under CI=true this is an error"
             ),
             "warning: *: recall@1: a drop among 2 of 8 examples would not be seen; 2 have no score in the *",
-        ]
+        ],
     )
     path.write_text(added + "\n", encoding="utf-8")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             "recall@1: of 1 example none is in the baseline with the same question and *",
             "Write a new baseline *",
-        ]
+        ],
     )
 
 
@@ -282,17 +272,17 @@ def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed
     project.evalset(5)
     project.use(llm)
     project.test(ASKING)
-    project.run(UPDATE).assert_outcomes(passed=1)
-    result = project.run(*arguments)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(UPDATE, passed=1)
+    result = project.run(
+        *arguments,
+        errors=1,
+        shows=[
             "answer.correct@1: the baseline was made with other settings; only the retriever may differ. Changed *",
             *(f"  {line}" for line in changed),
             "Go back to what it was, or write a new baseline on the commit to compare with: *",
             "  error * answer.correct@1 *",
             "  pass * recall@1 *",
-        ]
+        ],
     )
     reported = [
         line for line in result.outlines if re.match(r"  [a-z_ ]+: .* in the baseline, .* now$", line)
@@ -303,13 +293,11 @@ def test_all_but_the_retriever_must_be_the_same(project, llm, arguments, changed
 def test_a_changed_prompt_is_named(project, llm, monkeypatch):
     project.use(llm)
     project.test(ASKING)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     original = Prompts.fill
     monkeypatch.setattr(Prompts, "fill", lambda *arguments: f"Please. {original(*arguments)}")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["  generator prompt to generate: ???????????? in the baseline, ???????????? now"]
+    project.run(
+        errors=1, shows="  generator prompt to generate: ???????????? in the baseline, ???????????? now"
     )
 
 
@@ -319,8 +307,7 @@ def test_settings_that_do_not_affect_scores_may_change(project, llm, monkeypatch
     project.test(ASKING)
     project.run(UPDATE)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
-    result = project.run("--rageval=timeout=9", "--rageval=retries=1", "--rageval=cache_dir=elsewhere")
-    result.assert_outcomes(passed=1)
+    project.run("--rageval=timeout=9", "--rageval=retries=1", "--rageval=cache_dir=elsewhere", passed=1)
     text = (project.path / "rageval_baseline.json").read_text(encoding="utf-8")
     assert "sk-" not in text
     project.run(UPDATE)
@@ -334,18 +321,18 @@ def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, 
     project.lose(1, 2, 3)
     minimum = '@pytest.mark.rageval_threshold("hit@1", min=0.9)\n'
     project.test(minimum + ASKING)
-    result = project.run("--rageval-judge-model=m2")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-judge-model=m2",
+        errors=1,
+        shows=[
             "answer.correct@1: the baseline was made with other settings*",
             "hit@1: 0.250 is below the minimum 0.9: *",
-        ]
+        ],
     )
     project.test(ASKING.replace("max_drop", "min=0.9, max_drop"))
-    result = project.run("--rageval-judge-model=m2")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["answer.correct@1: 0.250 is below the minimum 0.9: *"])
+    project.run(
+        "--rageval-judge-model=m2", failed=1, shows="answer.correct@1: 0.250 is below the minimum 0.9: *"
+    )
 
 
 @pytest.mark.slow
@@ -366,17 +353,13 @@ def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, p
     path = project.path / "rageval_baseline.json"
     path.write_text(text, encoding="utf-8")
     project.test(RECALL + '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_min(): pass\n')
-    result = project.run()
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines([f"The baseline {path} {problem}"])
-    result = project.run(UPDATE)
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines([f"The baseline {path} {problem}"])
+    project.run(passed=1, errors=1, shows=f"The baseline {path} {problem}")
+    result = project.run(UPDATE, passed=2, shows=f"The baseline {path} {problem}")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert path.read_text(encoding="utf-8") == text
     path.unlink()
-    project.run(UPDATE).assert_outcomes(passed=2)
-    project.run("--rageval=require_baseline=true").assert_outcomes(passed=2)
+    project.run(UPDATE, passed=2)
+    project.run("--rageval=require_baseline=true", passed=2)
 
 
 def test_the_baseline_may_be_another_file(project):
@@ -389,8 +372,8 @@ def test_the_baseline_may_be_another_file(project):
     project.run(UPDATE, "--rageval-baseline=evals/main.json")
     assert (project.path / "evals" / "main.json").exists()
     project.ini(rageval_baseline="evals/main.json", rageval_require_baseline="true")
-    project.run().assert_outcomes(passed=1)
-    project.run("--rageval-baseline=other.json").assert_outcomes(errors=1)
+    project.run(passed=1)
+    project.run("--rageval-baseline=other.json", errors=1)
 
 
 def test_a_score_in_the_tests_own_words_is_gated_too(project):
@@ -398,11 +381,10 @@ def test_a_score_in_the_tests_own_words_is_gated_too(project):
     project.evalset(10)
     body = "def test_own(rageval):\n    assert rageval.score('recall@1', max_drop=0.02) > 0.1\n"
     project.test(body + RECALL)
-    project.run(UPDATE).assert_outcomes(passed=2)
+    project.run(UPDATE, passed=2)
     assert set(_baseline(project)) == {"test_it.py::test_own", "test_it.py::test_gate"}
     project.lose(1, 2, 3, 4, 5, 6)
-    result = project.run()
-    result.assert_outcomes(failed=2)
+    result = project.run(failed=2)
     assert (
         " ".join(" ".join(result.outlines).split()).count(": 6 of 10 questions worse, 0 better. Chance") == 2
     )
@@ -458,8 +440,7 @@ def test_a_bound_beyond_the_scale_is_an_error_before_any_request(project, llm):
         "def test_asked(rageval):\n"
         '    rageval.score("judged.correctness@1", min=0.7)\n'
     )
-    result = project.run()
-    result.assert_outcomes(errors=1, failed=1)
+    result = project.run(errors=1, failed=1)
     result.stdout.fnmatch_lines_random(
         [
             "There is no score 'recal'.*",
@@ -475,7 +456,7 @@ def test_by_and_where_of_the_same_slice_are_two_thresholds(project):
     project.evalset(6)
     project.lose(1)
     project.gate('recall@1 min=0.5, by="topic"', 'recall@1 min=0.5, where={"topic": "odd"}')
-    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    project.run("--rageval-report=out.json", passed=1)
     report = project.read("out.json")
     scores = report["tests"][0]["scores"]
     assert [(score["where"], "by" in score) for score in scores] == [
@@ -489,31 +470,26 @@ LOST = '@pytest.mark.rageval_threshold("recall@1", max_lost={})\ndef test_gate()
 
 def test_a_number_of_lost_questions_is_bounded_without_a_test(project):
     project.test(LOST.format(1))
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(2)
-    result = project.run("--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["  pass * recall@1 * lost ≤ 1 *"])
+    project.run("--rageval-report=report.json", passed=1, shows="  pass * recall@1 * lost ≤ 1 *")
     (test,) = project.read()["tests"]
     assert test["scores"][0]["threshold"]["max_lost"] == 1
     assert "p_value" not in test["scores"][0]["baseline"]
     project.test(LOST.format(0))
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        failed=1,
+        shows=[
             "recall@1: 0.750: 1 of 4 questions worse than in the baseline (allowed 0): q2",
             "  q2  1 → 0     What is the code of item-2?",
-        ]
+        ],
     )
 
 
 def test_a_lost_question_needs_a_baseline(project):
     project.test(LOST.format(0))
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"warning: test_it.py::test_gate: {NONE_YET}"])
-    project.run("--rageval=require_baseline=true").assert_outcomes(errors=1)
+    project.run(passed=1, shows=f"warning: test_it.py::test_gate: {NONE_YET}")
+    project.run("--rageval=require_baseline=true", errors=1)
 
 
 @pytest.mark.parametrize("policy", ["pr", "nightly"])
@@ -523,14 +499,12 @@ def test_a_drop_that_is_not_significant_can_fail(project, policy):
     project.test(RECALL)
     project.run(UPDATE)
     project.lose(2)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     project.policies(
         **{"pr": "small_set_drop = false", policy: 'small_set_drop = false\ninconclusive = "fail"'}
     )
     project.test(RECALL.replace("0.02", f"0.02, policy={policy!r}"))
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["recall@1 fell from *", "*; inconclusive is set to*"])
+    project.run(failed=1, shows=["recall@1 fell from *", "*; inconclusive is set to*"])
 
 
 def test_more_than_an_allowed_drop_is_to_be_shown(project):
@@ -539,14 +513,12 @@ def test_more_than_an_allowed_drop_is_to_be_shown(project):
     project.test(RECALL.replace("0.02", "0.02"))
     project.run(UPDATE)
     project.lose(1, 2, 3, 4)
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
     project.policies(pr='burden = "beyond"')
     project.test(RECALL.replace("0.02", "0.15"))
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*With a true drop of 0.15, chance alone *"])
+    project.run(passed=1, shows="*With a true drop of 0.15, chance alone *")
     project.lose(*range(5, 18))
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
 
 
 def test_questions_of_one_document_are_one_loss(project):
@@ -558,14 +530,12 @@ def test_questions_of_one_document_are_one_loss(project):
     project.test(RECALL)
     project.run(UPDATE)
     project.lose(1, 3, 5, 7, 9, 11, 13)
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
     project.policies(pr='cluster = "topic"\nsmall_set_drop = false')
-    result = project.run("--rageval-report=report.json")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "recall@1: it could not fail, *: with 2 clusters chance alone does that in 1 of * at least 5 clusters *"
-        ]
+    project.run(
+        "--rageval-report=report.json",
+        errors=1,
+        shows="recall@1: it could not fail, *: with 2 clusters chance alone does that in 1 of * at least 5 clusters *",
     )
     (test,) = project.read()["tests"]
     (score,) = test["scores"]
@@ -574,9 +544,7 @@ def test_questions_of_one_document_are_one_loss(project):
     assert score["baseline"]["p_value"] == pytest.approx(5 / 16, abs=0.02)
     assert score["threshold"]["cluster"] == "topic"
     project.policies(pr='cluster = "subject"')
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["The policy's cluster 'subject': no example has a tag 'subject'.*"])
+    project.run(errors=1, shows="The policy's cluster 'subject': no example has a tag 'subject'.*")
 
 
 def test_a_score_of_0_on_every_question_is_red(project):
@@ -584,13 +552,13 @@ def test_a_score_of_0_on_every_question_is_red(project):
         project.evalset(n, gold=[{"id": "handbook.md"}])
         project.test(RECALL)
         for arguments in (("-q",), ("-q", UPDATE)):
-            result = project.run(*arguments)
-            result.assert_outcomes(errors=1)
-            result.stdout.fnmatch_lines(
-                [
+            project.run(
+                *arguments,
+                errors=1,
+                shows=[
                     "*recall@1: every question scores 0, so that nothing could be a drop, and this is no baseline.",
                     f"No id in {n} ranking* is that of any gold passage: *? Gold 'handbook.md', retrieved 'doc-1'.",
-                ]
+                ],
             )
 
 
@@ -612,6 +580,4 @@ def test_nothing_that_was_evaluated_is_left_when_pytest_ends(project):
     project.test(RECALL)
     (project.path / "leftovers.py").write_text(LEFT, encoding="utf-8")
     for arguments in ((), ("--rageval-report=report.json",)):
-        result = project.run_process("-s", "-p", "leftovers", *arguments)
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines(["left: 0"])
+        project.run_process("-s", "-p", "leftovers", *arguments, passed=1, shows="left: 0")

@@ -189,16 +189,14 @@ def test_workers_pay_once(application, upstream, monkeypatch):
     upstream.latency_s = 0.3
     project = application(PLAIN_HTTP, rageval_gateway="true", rageval_cassette="replies.jsonl")
     project.test("".join(GATE.replace("test_gate", f"test_{number}") for number in range(4)))
-    result = project.run_process("-n", "2", "--rageval-record", "--rageval-report=out.json")
-    result.assert_outcomes(passed=4)
+    project.run_process("-n", "2", "--rageval-record", "--rageval-report=out.json", passed=4)
     assert len(upstream.requests) == 4
     assert _usage(project)["live"] == 4
     assert list(_usage(project)["servers"]) == [upstream.url]
     upstream.stop()
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name)
-    result = project.run_process("-n", "2", "--rageval-replay", "--rageval=cache_dir=empty")
-    result.assert_outcomes(passed=4)
+    project.run_process("-n", "2", "--rageval-replay", "--rageval=cache_dir=empty", passed=4)
 
 
 @pytest.mark.slow
@@ -218,8 +216,7 @@ def test_a_client_that_bypasses_the_gateway_is_warned_of(application, upstream):
 
 def test_a_budget_holds_for_the_application(application, upstream):
     project = application(rageval_gateway="true")
-    result = project.run("--rageval=max_calls=2")
-    result.assert_outcomes(errors=1)
+    result = project.run("--rageval=max_calls=2", errors=1)
     assert len(upstream.requests) == 2
     result.stdout.fnmatch_lines(["*--rageval max_calls=2 is reached*"])
 
@@ -227,8 +224,7 @@ def test_a_budget_holds_for_the_application(application, upstream):
 def test_a_plan_counts_what_the_application_would_ask(application, upstream):
     project = application(rageval_gateway="true")
     project.test(CALLING)
-    result = project.run("--rageval-plan")
-    result.assert_outcomes(skipped=1)
+    result = project.run("--rageval-plan", skipped=1)
     assert not upstream.requests
     # The second request is the same as the first; the test ends when it compares a placeholder reply.
     rows = result.outlines
@@ -255,8 +251,7 @@ def test_four(): pass
 def test_a_plan_counts_tests_that_only_call_the_application(application, upstream):
     project = application(rageval_gateway="true")
     project.test(PLAIN)
-    plan = project.run("--rageval-plan")
-    plan.assert_outcomes(skipped=4)
+    plan = project.run("--rageval-plan", skipped=4)
     assert not upstream.requests
     rows = plan.outlines
     assert rows[rows.index("in total") + 1].split()[:3] == ["3", "0", "3"]
@@ -267,7 +262,7 @@ def test_a_plan_counts_tests_that_only_call_the_application(application, upstrea
             "  test_it.py::test_two: line *, Skipped: it does not answer",
         ]
     )
-    project.run().assert_outcomes(passed=4)
+    project.run(passed=4)
     assert len(upstream.requests) == 4
 
 
@@ -288,7 +283,7 @@ def test_own(rageval_gateway):
 def test_the_fixture_alone_leaves_the_environment_as_it_is(application, upstream):
     project = application(code="")
     project.test(CALLING)
-    project.run("--rageval-report=out.json").assert_outcomes(passed=1)
+    project.run("--rageval-report=out.json", passed=1)
     assert len(upstream.requests) == 1
     assert _usage(project)["live"] == 1
 
@@ -300,7 +295,7 @@ def _environment():
 def test_the_environment_is_restored_after_a_run(application, upstream):
     project = application(rageval_gateway="true")
     before = _environment()
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert _environment() == before
     # A run that ends with a usage error.
     assert project.run("-o", "rageval_modle=m1").ret == 4
@@ -322,16 +317,16 @@ def test_prompts_in_the_ini_file_are_recorded_by_the_runs_that_record(applicatio
     """In a run that does not record, the key is neither an error, nor does it write prompts to the cache."""
     cassette = "--rageval-cassette=tape.jsonl"
     project = application(rageval_gateway="true", rageval_record_prompts="true", rageval_model="m1")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert not any(
         b"What is the code" in path.read_bytes() for path in project.path.glob(".rageval_cache/**/*.*")
     )
-    project.run(cassette, "--rageval-record").assert_outcomes(passed=1)
+    project.run(cassette, "--rageval-record", passed=1)
     assert "What is the code" in (project.path / "tape.jsonl").read_text(encoding="utf-8")
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.setenv("CI", "true")
-    project.run(cassette, "--rageval-replay", "--rageval=cache_dir=empty").assert_outcomes(passed=1)
+    project.run(cassette, "--rageval-replay", "--rageval=cache_dir=empty", passed=1)
 
 
 def test_the_settings_do_not_name_the_gateway_as_the_users_server(application, monkeypatch, capsys):
@@ -405,9 +400,11 @@ def test_a_client_of_the_users_own_does_not_ask_the_gateway(application, upstrea
     project = application(
         f"{code}    return openai.AsyncOpenAI().chat.completions.create\n", rageval_gateway="true"
     )
-    result = project.run("--rageval-model=m1")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*The gateway would send requests to itself*", "*base_url of your client*"])
+    project.run(
+        "--rageval-model=m1",
+        errors=1,
+        shows=["*The gateway would send requests to itself*", "*base_url of your client*"],
+    )
     assert not upstream.requests
 
 
@@ -428,10 +425,9 @@ def test_a_call_before_the_session_is_an_error(application, upstream):
 def test_no_key_is_in_any_file_or_output(application):
     project = application(OPENAI.replace('model="m1"', 'model=["m1"]'), rageval_gateway="true")
     options = ("--showlocals", "--rageval-report=out.json", "-vv", "--log-level=DEBUG")
-    result = project.run(*options, "--rageval-cassette=replies.jsonl", "--rageval-record")
-    result.assert_outcomes(errors=1)
+    result = project.run(*options, "--rageval-cassette=replies.jsonl", "--rageval-record", errors=1)
     application(rageval_gateway="true")
-    project.run(*options, "--rageval-cassette=replies.jsonl", "--rageval-record").assert_outcomes(passed=1)
+    project.run(*options, "--rageval-cassette=replies.jsonl", "--rageval-record", passed=1)
     texts = [str(result.stdout), str(result.stderr)]
     files = [path for path in project.path.rglob("*") if path.is_file()]
     assert any(path.name == "replies.sqlite" for path in files)

@@ -23,26 +23,28 @@ def test_grades_are_scored_from_0_to_1(project, llm):
     project.use(llm)
     project.ini(rageval_model="m1", rageval_max_unscored="0.25")
     project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        passed=1,
+        shows=[
             "  pass * answer.correct@1 by graded * 0.667 *3 of 4*",
             "  inconclusive * answer.correct@1 by graded>=1 * 0.333 *3 of 4*",
             "  pass * answer.correct@1 by graded and em * 0.667 *3 of 4*",
-        ]
+        ],
     )
     # Four answers and a grade for each; the three ways to compare share them.
     assert len(llm.requests) == 8
-    result = project.run("--rageval-replay", "--rageval=max_unscored=0.2")
-    result.stdout.fnmatch_lines(["  1 × the judge's reply is not a grade from 1 to 5: 'good' (q4)"])
+    project.run(
+        "--rageval-replay",
+        "--rageval=max_unscored=0.2",
+        shows="  1 × the judge's reply is not a grade from 1 to 5: 'good' (q4)",
+    )
     assert len(llm.requests) == 8
 
 
 def test_grades_are_planned(project, llm):
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1', comparator='graded')\n")
-    project.run("--rageval-plan").stdout.fnmatch_lines(["in total", "* ≤ 8 * 0 * ≤ 8 *"])
+    project.run("--rageval-plan", shows=["in total", "* ≤ 8 * 0 * ≤ 8 *"])
     assert not llm.requests
 
 
@@ -56,6 +58,5 @@ def test_labels_that_grade_are_refused_where_the_measure_needs_yes_and_no(projec
         "    rageval.score('erag.map@1', label='graded')\n"
     )
     project.evalset(3)
-    result = project.run()
-    result.assert_outcomes(failed=1)
+    project.run(failed=1)
     assert len(llm.requests) == 6

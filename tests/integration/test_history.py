@@ -27,11 +27,14 @@ def lines(project):
 def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
     project.test(GATE)
     for _ in range(2):
-        project.run("--rageval-report=out/r.json", "--rageval-report=out/r.md").assert_outcomes(passed=1)
+        project.run("--rageval-report=out/r.json", "--rageval-report=out/r.md", passed=1)
     project.lose(3)
-    result = project.run("--rageval-report=out/r.json", "--rageval-report=out/r.md")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"history: {project.path}/out/history.jsonl"])
+    project.run(
+        "--rageval-report=out/r.json",
+        "--rageval-report=out/r.md",
+        failed=1,
+        shows=f"history: {project.path}/out/history.jsonl",
+    )
     scores = [run["tests"]["test_it.py::test_gate"]["scores"]["recall@2"] for run in lines(project)]
     assert [(score["mean"], score["verdict"]) for score in scores] == [
         (1, "pass"),
@@ -81,8 +84,7 @@ def test_a_damaged_file_keeps_its_lines_and_gets_the_new_one(project):
     path = project.path / "out" / "history.jsonl"
     path.parent.mkdir()
     path.write_text("<<<<<<< HEAD", encoding="utf-8")
-    result = project.run("--rageval-report=r.md")
-    result.assert_outcomes(passed=1)
+    result = project.run("--rageval-report=r.md", passed=1)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [f"{path}, line 1: it is the mark of a merge conflict*", "Reports have no chart of it."]
@@ -105,7 +107,7 @@ def test_a_file_that_cannot_be_written_fails_the_run(project):
 
 def test_workers_append_one_line(project):
     project.test(f"{GATE}{OTHER}")
-    project.run_process("-n2", "-p", "xdist").assert_outcomes(passed=2)
+    project.run_process("-n2", "-p", "xdist", passed=2)
     [run] = lines(project)
     assert len(run["tests"]) == 2
 

@@ -49,9 +49,7 @@ def test_a_retriever_that_exits_is_an_error_and_no_hang(project):
         "def rageval_retriever(): return search\n"
     )
     project.gate("recall@1 min=0.9")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["rageval_retriever raised for *: SystemExit: 3"])
+    project.run(errors=1, shows="rageval_retriever raised for *: SystemExit: 3")
 
 
 @pytest.mark.parametrize("error", ["asyncio.CancelledError()", "GeneratorExit()"])
@@ -66,9 +64,7 @@ def test_a_cancelled_call_is_unscored_and_the_next_test_is_its_own(project, erro
             for name in ("first", "second")
         )
     )
-    project.run("--rageval=max_unscored=0.2", "--rageval-report=report.json", *options).assert_outcomes(
-        passed=2
-    )
+    project.run("--rageval=max_unscored=0.2", "--rageval-report=report.json", *options, passed=2)
     document = project.read()
     assert [test["scores"][0]["unscored"] for test in document["tests"]] == [1, 1]
 
@@ -81,9 +77,7 @@ def test_an_exception_that_pytest_does_not_expect_is_an_error_of_its_test_alone(
         '@pytest.mark.rageval_threshold("recall@3", min=0.8)\ndef test_first(): pass\n'
         '@pytest.mark.rageval_threshold("recall@1", min=0.8)\ndef test_second(): pass\n'
     )
-    result = project.run()
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*Stop: now", "*conftest.py:* in search"])
+    result = project.run(passed=1, errors=1, shows=["*Stop: now", "*conftest.py:* in search"])
     result.stdout.no_fnmatch_line("*AssertionError*")
 
 
@@ -95,7 +89,7 @@ def test_a_retriever_that_failed_in_one_test_is_asked_again_in_the_next(project)
         "        rageval.retrieve('', k=1)\n"
         '@pytest.mark.rageval_threshold("recall@1", min=0.9)\ndef test_gate(): pass\n'
     )
-    project.run().assert_outcomes(passed=2)
+    project.run(passed=2)
 
 
 def test_a_threshold_on_a_parameter_is_enforced(project):
@@ -104,7 +98,7 @@ def test_a_threshold_on_a_parameter_is_enforced(project):
         'pytest.mark.rageval_threshold("precision@2", min=0.99))])\n'
         "def test_gate(n): pass\n"
     )
-    project.run().assert_outcomes(passed=1, failed=1)
+    project.run(passed=1, failed=1)
 
 
 def test_a_threshold_on_a_unittest_case_is_enforced(project):
@@ -115,7 +109,7 @@ def test_a_threshold_on_a_unittest_case_is_enforced(project):
         '    @pytest.mark.rageval_threshold("precision@2", min=0.99)\n'
         "    def test_gate(self): pass\n"
     )
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
 
 
 def test_odd_objects_in_other_peoples_modules_are_left_alone(project):
@@ -126,16 +120,14 @@ def test_odd_objects_in_other_peoples_modules_are_left_alone(project):
         "class test_helper:\n    pytestmark = pytest.mark.slow\n"
         "def test_plain(): pass\n"
     )
-    project.run("-W", "ignore").assert_outcomes(passed=1)
+    project.run("-W", "ignore", passed=1)
 
 
 def test_what_is_out_of_bounds_is_not_hidden_by_what_could_not_be_had(project, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     project.lose(1)
     project.gate("recall@1 min=0.9", "llm_reteval@1 min=0.9")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*but no model is named.", "recall@1: 0.750 is below the minimum 0.9: *"])
+    project.run(errors=1, shows=["*but no model is named.", "recall@1: 0.750 is below the minimum 0.9: *"])
 
 
 def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
@@ -143,10 +135,11 @@ def test_no_request_is_sent_if_its_reply_cannot_be_cached(project, llm):
     (project.path / "taken").write_text("a file", encoding="utf-8")
     project.gate("llm_reteval@1 min=0.9")
     for refresh in ((), ("--rageval-refresh",)):
-        result = project.run("--rageval=cache_dir=taken", *refresh)
-        result.assert_outcomes(errors=1)
-        result.stdout.fnmatch_lines(
-            ["The reply cache in *taken cannot be used: *taken is a file, not a folder."]
+        project.run(
+            "--rageval=cache_dir=taken",
+            *refresh,
+            errors=1,
+            shows="The reply cache in *taken cannot be used: *taken is a file, not a folder.",
         )
     assert not llm.requests
 
@@ -157,7 +150,7 @@ def test_a_complete_cassette_needs_no_cache(project, llm):
     project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
     (project.path / "taken").write_text("a file", encoding="utf-8")
     requests_before = len(llm.requests)
-    project.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=taken").assert_outcomes(passed=1)
+    project.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=taken", passed=1)
     assert len(llm.requests) == requests_before
 
 
@@ -187,6 +180,5 @@ def test_what_was_in_flight_when_a_test_ended_is_asked_for_by_the_next(project, 
         f"def test_second(rageval):\n    pathlib.Path({str(ended)!r}).touch()\n"
         "    assert rageval.score('answer.em@1')\n"
     )
-    result = project.run_process("-p", "no:randomly", "--timeout=60")
-    result.assert_outcomes(passed=1, failed=1)
+    project.run_process("-p", "no:randomly", "--timeout=60", passed=1, failed=1)
     assert len(llm.requests) == 6

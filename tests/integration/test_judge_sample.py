@@ -27,7 +27,7 @@ def report(project: Project, llm: LLMServer, monkeypatch: pytest.MonkeyPatch) ->
     project.use(llm)
     project.evalset(N)
     project.test(SCORED)
-    project.run("--rageval-report=report.json").assert_outcomes(passed=1)
+    project.run("--rageval-report=report.json", passed=1)
     monkeypatch.chdir(project.path)
     return project.path / "report.json"
 
@@ -71,11 +71,12 @@ def test_labels_without_a_gap_are_a_random_sample(report, labelled, n, sampled):
 def test_labels_of_a_sample_correct_a_score_without_a_warning(report: Path, project: Project) -> None:
     assert main(["judge", "sample", "report.json", "-n", "12"]) == 0
     _label(report.parent / "labels.jsonl", dict.fromkeys(range(12), True))
-    result = project.run("--rageval=calibration=labels.jsonl")
-    result.stdout.fnmatch_lines(
-        [
-            "*corrected for the judge's errors: * by 12 labels drawn at random; no Rogan-Gladen: 12 labelled answers *"
-        ]
+    result = project.run(
+        "--rageval=calibration=labels.jsonl",
+        shows=(
+            "*corrected for the judge's errors: * by 12 labels drawn at random; "
+            "no Rogan-Gladen: 12 labelled answers *"
+        ),
     )
     result.stdout.no_fnmatch_line("*does not say how its labels were chosen*")
 

@@ -33,10 +33,11 @@ def test_means_are_on_the_scale_from_1_to_5(project, llm):
     llm.model = rater
     project.use(llm)
     project.test(GATE)
-    result = project.run("-vv", "--rageval-report=r.json")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "-vv",
+        "--rageval-report=r.json",
+        failed=1,
+        shows=[
             "judged.correctness@1: 3.000 is below the minimum 3.5: 2 of 4 questions are below",
             "judged.correctness@1 = 3.000 (95% interval *, n = 4)",
             "  q4  1                     What is the code of item-4?",
@@ -45,7 +46,7 @@ def test_means_are_on_the_scale_from_1_to_5(project, llm):
             "      judge       Reason 4.",
             "  pass * judged.faithfulness@1 * 5.000 *",
             "  pass * judged.context_quality@1 * 3.000 *",
-        ]
+        ],
     )
     # Each question needs an answer and three ratings, whose requests have a JSON schema.
     ratings = [body for body in llm.requests if "response_format" in body]
@@ -82,8 +83,7 @@ def test_the_grades_of_a_question_may_be_requested_together(project, llm):
     project.use(llm)
     project.test(GATE)
     together = "--rageval=grades_together=true"
-    result = project.run(together, "--rageval-report=r.json")
-    result.assert_outcomes(failed=1)
+    project.run(together, "--rageval-report=r.json", failed=1)
     (test,) = project.read("r.json")["tests"]
     assert [[example["score"] for example in score["examples"]] for score in test["scores"]] == [
         [5, 5, 5, 1],
@@ -99,11 +99,10 @@ def test_the_grades_of_a_question_may_be_requested_together(project, llm):
     assert "rate together" in test["prompts"]
     # The grade of the passages depends on the answer too, which is in the request.
     assert "generator" in {**test["fingerprint"], **test["scores"][2]["fingerprint"]}
-    again = project.run(together, "--rageval-replay", "--rageval=judge_votes=1")
-    again.assert_outcomes(failed=1)
+    project.run(together, "--rageval-replay", "--rageval=judge_votes=1", failed=1)
     # Apart, each grade has a request of its own again.
     llm.model = rater
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
     assert len([body for body in llm.requests if "response_format" in body]) == 5 + 12
 
 
@@ -121,9 +120,12 @@ def test_votes_on_grades_together_differ_in_grades_alone(project, llm):
     llm.model = rate
     project.use(llm)
     project.test(GATE)
-    result = project.run("--rageval=grades_together=true", "--rageval=judge_votes=3")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*flip rate 25.0% (1 of 4 verdicts), minority 8.3% (1 of 12 votes)"])
+    project.run(
+        "--rageval=grades_together=true",
+        "--rageval=judge_votes=3",
+        passed=1,
+        shows="*flip rate 25.0% (1 of 4 verdicts), minority 8.3% (1 of 12 votes)",
+    )
 
 
 def test_where_not_all_can_be_graded_each_has_its_own_request(project, llm):
@@ -136,7 +138,7 @@ def test_where_not_all_can_be_graded_each_has_its_own_request(project, llm):
     path.write_text("\n".join(lines), encoding="utf-8")
     llm.model = lambda prompt: ratings(4, 4, 4) if prompt.startswith("Give an answer") else rater(prompt)
     project.test(GATE)
-    project.run("--rageval=grades_together=true", "--rageval=max_unscored=0.3").assert_outcomes(passed=1)
+    project.run("--rageval=grades_together=true", "--rageval=max_unscored=0.3", passed=1)
     names = [
         body["response_format"]["json_schema"]["name"] for body in llm.requests if "response_format" in body
     ]
@@ -158,9 +160,7 @@ def test_a_server_that_knows_no_schema_is_asked_without(project, llm, refusal):
     llm.refuse = lambda body: Fault(400, body={"error": refusal}) if "response_format" in body else None
     project.use(llm)
     project.gate("judged.faithfulness@1 min=5")
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["4 × m1 refuses response_format: sent without it"])
+    project.run(passed=1, shows="4 × m1 refuses response_format: sent without it")
 
 
 def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm):
@@ -175,19 +175,19 @@ def test_a_reply_that_cannot_be_parsed_is_repaired_once_and_cached(project, llm)
     llm.model = mumble
     project.use(llm)
     project.gate("judged.correctness@1 min=4")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     # Four answers, four ratings and three repair requests.
     assert len(llm.requests) == 11
     repaired = [body["messages"] for body in llm.requests if len(body["messages"]) > 1]
     assert {tuple(message["role"] for message in messages) for messages in repaired} == {
         ("user", "assistant", "user")
     }
-    project.run("--rageval-replay").assert_outcomes(passed=1)
+    project.run("--rageval-replay", passed=1)
     llm.model = lambda prompt: clerk(prompt) if not prompt.startswith(("Rate", "Your reply")) else "Four!"
-    result = project.run("--rageval-refresh")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["  4 × the judge's reply is not a rating in the second attempt either (*): 'Four!' (*"]
+    project.run(
+        "--rageval-refresh",
+        errors=1,
+        shows="  4 × the judge's reply is not a rating in the second attempt either (*): 'Four!' (*",
     )
 
 
@@ -195,13 +195,13 @@ def test_ratings_are_planned_with_their_repairs(project, llm):
     llm.model = lambda prompt: "Well." if prompt.startswith("Rate") else clerk(prompt)
     project.use(llm)
     project.test(GATE)
-    plan = project.run("--rageval-plan")
-    plan.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-plan",
+        shows=[
             "in total",
             "* ≤ 28 * 0 * ≤ 28 *",
             "* of the live requests are an upper bound: *, the repair of a rating).",
-        ]
+        ],
     )
     assert not llm.requests
     project.run()
@@ -213,12 +213,10 @@ def test_a_baseline_records_what_a_rating_depends_on(project, llm):
     project.use(llm)
     project.evalset(3)
     project.gate("judged.context_quality@1 max_drop=0.1")
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     baseline = project.read("rageval_baseline.json")
     (test,) = baseline["tests"].values()
     fingerprint = test["scores"]["judged.context_quality@1"]["fingerprint"]
     assert {"judge", "judge votes", "judge prompt to rate context_quality"} <= fingerprint.keys()
     assert "generator" not in fingerprint
-    result = project.run("--rageval-judge-model=m2")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["  judge: m1 at * in the baseline, m2 at * now"])
+    project.run("--rageval-judge-model=m2", errors=1, shows="  judge: m1 at * in the baseline, m2 at * now")

@@ -32,8 +32,7 @@ def test_the_cost_is_that_of_the_servers_replies(project, llm):
     llm.model = clerk
     project.use(llm)
     project.test(SCORES)
-    first = project.run("--rageval-report=report.json")
-    first.assert_outcomes(passed=2)
+    first = project.run("--rageval-report=report.json", passed=2)
     whole = [body for body in llm.paid if _prompt(body).count("has the code") == 3]
     verdicts = [body for body in llm.paid if "Answer to check" in _prompt(body)]
     labels = [body for body in llm.paid if body not in (*whole, *verdicts)]
@@ -54,8 +53,7 @@ def test_the_cost_is_that_of_the_servers_replies(project, llm):
 def test_the_users_own_code_has_no_known_cost_and_is_called_once(project):
     project.test(SCORES)
     project.add(OWN)
-    result = project.run("-s")
-    result.assert_outcomes(passed=2)
+    result = project.run("-s", passed=2)
     assert "the generator was asked 16 times" in result.stdout.str()
     assert "cost, cached" not in result.stdout.str()
 

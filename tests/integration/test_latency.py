@@ -116,14 +116,14 @@ def test_percentiles_of_the_time_are_compared_with_their_bounds(timed, kind):
     """The p50 and p95 of 24 times are the 12th and the 23rd; the report names the statistic."""
     project = timed(3, kind)
     project.test(BOUNDS)
-    result = project.run("--rageval-report=out.json")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        "--rageval-report=out.json",
+        failed=1,
+        shows=[
             "latency.p95: 2.875 is above the maximum 2.5: 4 of 24 questions are above 2.5",
             "  pass     latency.p50  1.500  ≤ 1.5  24  0.875 to 2.250",
             "  fail     latency.p95  2.875  ≤ 2.5  24  -",
-        ]
+        ],
     )
     # The rankings do not say why a search takes long.
     result.stdout.no_fnmatch_line("Likely cause: *")
@@ -143,8 +143,7 @@ def test_the_retrievers_of_frameworks_are_timed(timed, kind):
     project = timed(3, kind)
     project.add(f"{inspect.getsource(Clock)}\nuser_code.perf_counter = Clock()")
     project.test(BOUNDS)
-    result = project.run_process()
-    result.stdout.fnmatch_lines(["  pass     latency.p50  1.500 *", "  fail     latency.p95  2.875 *"])
+    project.run_process(shows=["  pass     latency.p50  1.500 *", "  fail     latency.p95  2.875 *"])
 
 
 def test_a_slice_has_the_percentile_of_its_own_times(timed):
@@ -157,9 +156,7 @@ def test_a_slice_has_the_percentile_of_its_own_times(timed):
         "    assert score == pytest.approx(11)\n"
         "    assert rageval.score('latency.p95').where(topic='odd') == pytest.approx(23)\n"
     )
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*the worst of 2 by topic; then odd 11.000 pass"])
+    project.run(passed=1, shows="*the worst of 2 by topic; then odd 11.000 pass")
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -171,15 +168,15 @@ def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
     )
     project = timed(3, kind)
     project.test(bounds)
-    result = project.run("--rageval-report=out.json")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        "--rageval-report=out.json",
+        failed=1,
+        shows=[
             "latency.p50: 1.5 s is 3.000 times the reference's 0.5 s [[]3.000, 3.000], allowed",
             "  1.2: significantly more, as the whole 95% interval is above",
             "*fail * latency.p50 * ≤ 9 ratio ≤ 1.2*",
             "*latency.p95: 3.000 times the reference's 0.958 s [[]3.000, 3.000]",
-        ]
+        ],
     )
     result.stdout.no_fnmatch_line("*for comparison reference*")
     score = project.read("out.json")["tests"][0]["scores"][0]
@@ -192,7 +189,7 @@ def test_three_times_the_reference_fails_and_the_same_passes(timed, kind):
     }
     assert score["threshold"]["max_ratio"] == 1.2
     timed(1, kind)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 def test_score_takes_a_ratio_too(timed):
@@ -203,22 +200,19 @@ def test_score_takes_a_ratio_too(timed):
         "    assert rageval.score('latency.p50') == pytest.approx(1.5)\n"
         "    rageval.score('latency.p50', max_ratio=2)\n"
     )
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*latency.p50 3.000 times the reference > 2*"])
+    project.run(failed=1, shows="*latency.p50 3.000 times the reference > 2*")
 
 
 def test_too_few_questions_show_no_ratio(timed):
     project = timed(3)
     project.evalset(5)
     project.test("@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_few(): pass\n")
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["warning: *not significantly more, as 5 examples are too few to show it, at least 6 are needed"]
+    project.run(
+        passed=1,
+        shows="warning: *not significantly more, as 5 examples are too few to show it, at least 6 are needed",
     )
     project.policies(pr='inconclusive = "fail"')
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
 
 
 def test_a_missing_reference_says_what_to_write(timed):
@@ -227,10 +221,10 @@ def test_a_missing_reference_says_what_to_write(timed):
         "@pytest.mark.rageval_threshold('latency.p50', max_ratio=1.2)\ndef test_beside(): pass\n"
         "@pytest.mark.rageval_threshold('latency.p50', max=12)\ndef test_alone(): pass\n"
     )
-    result = project.run()
-    result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(
-        ["*There is no fixture rageval_reference_retriever*", "*def rageval_reference_retriever():"]
+    project.run(
+        errors=1,
+        passed=1,
+        shows=["*There is no fixture rageval_reference_retriever*", "*def rageval_reference_retriever():"],
     )
 
 
@@ -240,7 +234,7 @@ def test_times_are_not_in_the_baseline(timed):
         "@pytest.mark.rageval_threshold('recall@3', max_drop=0.1)\n"
         "@pytest.mark.rageval_threshold('latency.p50', max=9)\ndef test_it(): pass\n"
     )
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     text = (project.path / "rageval_baseline.json").read_text(encoding="utf-8")
     assert "recall@3" in text
     assert "latency" not in text
@@ -273,8 +267,7 @@ def test_concurrent_retrievals_are_reported_without_a_time(timed):
     """Concurrent retrievals have no reported time, since they slow each other down."""
     project = timed(1, "async")
     project.test("@pytest.mark.rageval_threshold('recall@3', min=0.5)\ndef test_it(): pass\n")
-    result = project.run("-v")
-    result.stdout.fnmatch_lines(["test_it.py::test_it: a retrieval takes 1 call, * tokens of context at 3"])
+    project.run("-v", shows="test_it.py::test_it: a retrieval takes 1 call, * tokens of context at 3")
 
 
 def test_a_recorded_run_has_no_time(timed):
@@ -292,6 +285,4 @@ def test_a_recorded_run_has_no_time(timed):
         """
     )
     project.test("@pytest.mark.rageval_threshold('latency.p50', max=1)\ndef test_it(): pass\n")
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*24 × the recorded rankings do not have the duration of the retrieval *"])
+    project.run(errors=1, shows="*24 × the recorded rankings do not have the duration of the retrieval *")

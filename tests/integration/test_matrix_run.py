@@ -82,8 +82,7 @@ def rageval_retriever(chunks): return lambda query, k: search(query, k)[chunks -
         "@pytest.mark.parametrize('spec, bound', [('recall@2', 0.0), ('mrr@2', 0)])\n"
         "def test_gate(rageval, spec, bound): rageval.score(spec, min=bound)\n"
     )
-    result = project.run("--rageval-report=report.json")
-    result.assert_outcomes(passed=4)
+    project.run("--rageval-report=report.json", passed=4)
     report = project.read()
     assert report["tests"][0]["function"] == "test_it.py::test_gate"
     assert report["tests"][0]["system"] == {"chunks": "long"}
@@ -97,6 +96,5 @@ def test_one_system_alone_has_no_matrix(project):
     project.test(
         "@pytest.mark.parametrize('k', [1, 2])\ndef test_own(rageval, k): rageval.score(f'recall@{k}')\n"
     )
-    result = project.run()
-    result.assert_outcomes(passed=2)
+    result = project.run(passed=2)
     result.stdout.no_fnmatch_line("*highest of its column*")

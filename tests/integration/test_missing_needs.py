@@ -26,8 +26,9 @@ def refused(project):
         project.test(
             f"@pytest.mark.rageval_threshold({spec!r}, min={lowest}{keywords})\ndef test_it(rageval): pass\n"
         )
-        result = project.run(*(["--rageval-shard", shard, "--rageval-report", "s.json"] if shard else ()))
-        result.assert_outcomes(errors=1)
+        result = project.run(
+            *(["--rageval-shard", shard, "--rageval-report", "s.json"] if shard else ()), errors=1
+        )
         assert not (project.path / "calls").exists()
         return result.stdout.str()
 
@@ -108,10 +109,8 @@ def test_gold_by_id_has_the_text_of_the_retrieved_document(project):
         "import pytest\n\n\n@pytest.mark.rageval_evalset('e.jsonl')\n"
         "@pytest.mark.rageval_threshold('llm_reteval@1', min=1, comparator='em')\ndef test_it(): pass\n"
     )
-    shard = project.run("--rageval-shard", "1/1", "--rageval-report", "shard.json")
-    shard.assert_outcomes(passed=1)
-    result = project.run()
-    result.assert_outcomes(passed=1)
+    project.run("--rageval-shard", "1/1", "--rageval-report", "shard.json", passed=1)
+    result = project.run(passed=1)
     assert "1 retrieved gold text" in result.stdout.str()
     assert (project.path / "calls").exists()
 

@@ -43,8 +43,9 @@ def test_passages_are_labelled_once(project, llm):
     # Four questions with two passages each: a label request per passage, a long answer and a label request for it.
     assert re.search(r"\nin total\n +≤ 16 +0 +≤ 16 ", f"{plan.stdout}")
     assert not llm.requests
-    result = project.run("--rageval-report=r.json", "--rageval-report=r.html", "--rageval-report=r.md")
-    result.assert_outcomes(passed=1)
+    result = project.run(
+        "--rageval-report=r.json", "--rageval-report=r.html", "--rageval-report=r.md", passed=1
+    )
     assert (len(llm.requests), len(_labels(llm))) == (16, 12)
     (test,) = project.read("r.json")["tests"]
     coverage, vital, ndcg, answer = test["scores"]
@@ -66,7 +67,7 @@ def test_passages_are_labelled_once(project, llm):
         "def test_it(rageval):\n    for k in (1, 2): assert rageval.score(f'nuggets.vital@{k}') == 1\n"
     )
     project.change("in ranked[:k]]", "in reversed(ranked[:k])]")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert len(_labels(llm)) == 12
 
 
@@ -75,13 +76,13 @@ def test_labels_that_cannot_be_read_leave_a_question_unscored(project, llm):
     project.use(llm)
     project.evalset(4, nuggets=NUGGETS)
     project.gate("nuggets.coverage@1 min=0.5")
-    result = project.run("--rageval=max_unscored=0.3")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval=max_unscored=0.3",
+        passed=1,
+        shows=[
             "  inconclusive * nuggets.coverage@1 * 0.500 *3 of 4*",
             "*the judge's reply is not one list of labels: 'I cannot.'*",
-        ]
+        ],
     )
 
 

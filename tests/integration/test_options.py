@@ -28,7 +28,7 @@ def test_the_ini_file_rules_over_the_environment(project, llm):
         project.use(llm)
         project.ini(rageval_model="m1", rageval_base_url=other.url)
         project.test(GATE)
-        project.run().assert_outcomes(passed=1)
+        project.run(passed=1)
         assert other.requests
         assert not llm.requests
 
@@ -100,12 +100,12 @@ def test_the_table_of_pyproject_is_below_the_ini_file(project, llm):
     (project.pytester.path / "pyproject.toml").write_text(
         '[tool.rageval]\nmodel = "from-pyproject"\nmax_tokens = 7\nparameters = {seed = 3}\nreport = ["a.json"]\n'
     )
-    project.run("--rageval=llm_reteval_draws=1").assert_outcomes(passed=1)
+    project.run("--rageval=llm_reteval_draws=1", passed=1)
     assert {(body["model"], body.get("seed")) for body in llm.requests} >= {("from-pyproject", 3)}
     assert (project.pytester.path / "a.json").exists()
     project.ini(rageval_model="from-ini")
     llm.requests.clear()
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert {body["model"] for body in llm.requests} == {"from-ini"}
 
 
@@ -141,7 +141,7 @@ def test_a_flag_or_a_name_that_does_not_exist_is_an_error_with_the_spelling_that
 def test_a_flag_of_another_plugin_may_begin_with_our_name(project):
     project.pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--rageval-corpus')")
     project.test("def test_it(): pass")
-    project.run("--rageval-corpus=x").assert_outcomes(passed=1)
+    project.run("--rageval-corpus=x", passed=1)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_requests_in_flight_are_limited(project, llm):
     project.use(llm)
     project.evalset(20)
     project.test(GATE)
-    project.run("--rageval=concurrency=3").assert_outcomes(passed=1)
+    project.run("--rageval=concurrency=3", passed=1)
     assert llm.most_in_flight == 3
 
 
@@ -228,10 +228,11 @@ def test_a_model_that_no_test_needs_is_not_named(project, llm, score, line, repl
     project.test(
         GATE.replace("llm_reteval", score).replace("min=0.1", "max=5.0" if "judged" in score else "max=1.0")
     )
-    project.run("--rageval-model=m1").stdout.fnmatch_lines(["*= rageval =*", line, "* replies: *"])
+    project.run("--rageval-model=m1", shows=["*= rageval =*", line, "* replies: *"])
     project.test(GATE)
-    project.run("--rageval-model=m1").stdout.fnmatch_lines(
-        ["*= rageval =*", "generator m1 at * (temperature 0.5), answers judged by m1", "* replies: *"]
+    project.run(
+        "--rageval-model=m1",
+        shows=["*= rageval =*", "generator m1 at * (temperature 0.5), answers judged by m1", "* replies: *"],
     )
 
 
@@ -241,11 +242,12 @@ def test_markers_are_listed_with_every_word_that_they_take(project):
     from pytest_rageval.gate.threshold import Threshold
 
     bounds = [field.name for field in fields(Bounds)]
-    project.run("--markers").stdout.fnmatch_lines(
-        [
+    project.run(
+        "--markers",
+        shows=[
             f"@pytest.mark.rageval_threshold({_signature(Threshold, ('spec', *Threshold.keywords()))}): *",
             f"@pytest.mark.rageval_calibration({_signature(Bounds, bounds)}): *",
-        ]
+        ],
     )
 
 
@@ -263,8 +265,8 @@ def test_a_switch_of_the_ini_file_can_be_taken_back(project, llm):
     project.ini(rageval_model="m1", rageval_plan="true")
     project.test(GATE)
     for option in ((), ("--rageval-plan",), ("--rageval-plan=true",)):
-        project.run(*option).assert_outcomes(skipped=1)
-    project.run("--rageval-plan=false").assert_outcomes(passed=1)
+        project.run(*option, skipped=1)
+    project.run("--rageval-plan=false", passed=1)
 
 
 @pytest.mark.parametrize(
@@ -287,4 +289,4 @@ def test_an_ini_key_of_a_conftest_is_known(project):
     project.ini(rageval_trees="1")
     project.pytester.makeconftest("def pytest_addoption(parser): parser.addini('rageval_trees', 'trees')")
     project.pytester.makepyfile("def test_plain(): pass\n")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)

@@ -78,7 +78,7 @@ def test_junit_xml_has_the_agreement_of_a_judge_with_people(project, llm):
         '@pytest.mark.rageval_calibration("labels.jsonl", min_accuracy=0.9, comparator="em")\n'
         "def test_judge(): pass\n"
     )
-    project.run("--junitxml=junit.xml").assert_outcomes(passed=1)
+    project.run("--junitxml=junit.xml", passed=1)
     measures = properties(project.path / "junit.xml")["test_judge"]
     assert measures["rageval accuracy labels.jsonl"] == 1.0
     assert set(measures) == {f"rageval {measure} labels.jsonl" for measure in ("accuracy", "kappa")}
@@ -91,7 +91,7 @@ def test_a_tag_of_any_text_leaves_the_xml_valid(project):
         f'@pytest.mark.rageval_threshold("recall@2", min=0.9, where={{"topic": {tag!r}}})\n'
         "def test_gate(): pass\n"
     )
-    project.run("--junitxml=junit.xml").assert_outcomes(passed=1)
+    project.run("--junitxml=junit.xml", passed=1)
     ((name, value),) = properties(project.path / "junit.xml")["test_gate"].items()
     assert name == r'rageval recall@2 topic=\u001b<&"\ufffe\ud800 é'
     assert value == 1.0
@@ -249,7 +249,7 @@ def test_a_collector_gets_each_question_and_each_score(project, llm, collector, 
 
 def test_events_say_what_the_baseline_says_and_under_which_fingerprint(project, collector):
     project.gate("recall@2 max_drop=0.1", "contains.hit@2 max_drop=0.1")
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     project.lose(3)
     project.run(f"--rageval-report=otlp:{collector.url}")
     recall_events = [

@@ -59,15 +59,11 @@ def test_generator_and_judge_ask_it(own):
     plan = own.run("--rageval-plan")
     assert not own.calls()
     plan.stdout.fnmatch_lines(["*≤ 8 *0 *≤ 8 *"])
-    own.run("--rageval-report=out.json", "--rageval-cassette=tape.jsonl", "--rageval-record").assert_outcomes(
-        passed=1
-    )
+    own.run("--rageval-report=out.json", "--rageval-cassette=tape.jsonl", "--rageval-record", passed=1)
     assert sorted(set(own.calls())) == ["j1 temperature", "m1 temperature"]
     assert len(own.calls()) == 8
-    own.run().assert_outcomes(passed=1)
-    own.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=other", "--rageval-replay").assert_outcomes(
-        passed=1
-    )
+    own.run(passed=1)
+    own.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=other", "--rageval-replay", passed=1)
     assert len(own.calls()) == 8
     report = (own.path / "out.json").read_text(encoding="utf-8")
     assert json.loads(report)["llm"]["live"] == 8
@@ -78,7 +74,7 @@ def test_generator_and_judge_ask_it(own):
 def test_a_role_may_have_a_client_and_the_other_a_server(own, llm):
     own.client('{"judge": ask}')
     own.use(llm)
-    own.run().assert_outcomes(passed=1)
+    own.run(passed=1)
     assert own.calls() == ["m1 temperature"] * 4
     assert len(llm.requests) == 4
 
@@ -89,19 +85,18 @@ def test_your_own_code_can_call_the_model(own):
     own.test(
         "def test_it(rageval_llm):\n    assert rageval_llm.complete('item-1 has the code c1x').text == 'c1x'\n"
     )
-    own.run().assert_outcomes(passed=1)
+    own.run(passed=1)
     assert own.calls() == ["m1"]
 
 
 def test_without_a_model_the_error_says_what_to_name(own):
     own.client()
-    result = own.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    own.run(
+        errors=1,
+        shows=[
             "The fixture rageval_client is defined, but no model is named.",
             "Name one, as the client names it, with --rageval-model NAME or in the ini file.",
-        ]
+        ],
     )
 
 
@@ -120,9 +115,7 @@ def test_without_a_model_the_error_says_what_to_name(own):
 def test_what_cannot_be_used_is_one_error_without_our_frames(own, value, message):
     own.client(value)
     own.ini(rageval_model="m1")
-    result = own.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([message])
+    result = own.run(errors=1, shows=message)
     result.stdout.no_fnmatch_line("*pytest_rageval/*")
 
 
@@ -165,8 +158,7 @@ def test_libraries_as_they_are(project, llm, library, monkeypatch):
     project.ini(rageval_model="m1")
     original_model = llm.model
     llm.model = lambda prompt: Cut(original_model(prompt), "stop")
-    result = project.run_process("--rageval-report=out.json")
-    result.assert_outcomes(passed=1)
+    project.run_process("--rageval-report=out.json", passed=1)
     assert len(llm.requests) == 8
     report = (project.path / "out.json").read_text(encoding="utf-8")
     assert address.replace("{url}", llm.url) in report

@@ -53,12 +53,12 @@ def test_a_generator_of_the_users_is_cached_through_the_client(project, llm, gen
     project.use(llm)
     _with(project, generator)
     project.test(GATE)
-    result = project.run("--rageval=max_calls=2")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["--rageval max_calls=2 is reached: 2 calls were made."])
-    project.run().assert_outcomes(passed=1)
+    project.run(
+        "--rageval=max_calls=2", errors=1, shows="--rageval max_calls=2 is reached: 2 calls were made."
+    )
+    project.run(passed=1)
     assert len(llm.requests) == 4
-    project.run("--rageval-replay").assert_outcomes(passed=1)
+    project.run("--rageval-replay", passed=1)
     assert len(llm.requests) == 4
 
 
@@ -73,15 +73,15 @@ def test_the_client_asks_from_a_test_too(project, llm):
         "    assert asyncio.run(rageval_llm.acomplete('item-1 has the code c1x', max_tokens=5)) == reply\n"
         "    rageval_llm.complete('item-1 has the code c1x', max_tokens=5, sample=1)\n"
     )
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert [body["max_tokens"] for body in llm.requests] == [5, 5]
 
 
 def test_what_does_not_belong_to_a_request_is_refused(project, llm):
     project.use(llm)
     project.test("def test_own(rageval_llm):\n    rageval_llm.complete('hello', n=3)\n")
-    project.run().stdout.fnmatch_lines(
-        ["*InputError: rageval_llm.complete() does not take 'n': ask with sample=0, 1, 2 * instead."]
+    project.run(
+        shows="*InputError: rageval_llm.complete() does not take 'n': ask with sample=0, 1, 2 * instead."
     )
 
 
@@ -89,9 +89,7 @@ def test_a_cached_function_is_called_once_for_a_version(project):
     project.test(GATE)
     for version, calls in (("1", 4), ("1", 0), ("2", 4)):
         _with(project, CACHED.replace("VERSION", version))
-        result = project.run("-s")
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines([f"*calls: {calls}"])
+        result = project.run("-s", passed=1, shows=f"*calls: {calls}")
         result.stdout.no_fnmatch_line("*your own function*")
 
 
@@ -104,17 +102,15 @@ def test_workers_call_a_cached_function_once(project):
         ),
     )
     project.test("".join(GATE.replace("test_gate", f"test_{n}") for n in range(4)))
-    project.run_process("-n", "2").assert_outcomes(passed=4)
+    project.run_process("-n", "2", passed=4)
     assert len((project.path / "calls").read_text(encoding="utf-8").splitlines()) == 4
 
 
 def test_without_a_version_results_are_cached_for_the_run_and_the_report_says_so(project):
     _with(project, PLAIN)
     project.test(GATE)
-    project.run().stdout.fnmatch_lines(
-        [
-            "4 × answers of rageval_generator, your own function, are cached within this run only *cached caches*"
-        ]
+    project.run(
+        shows="4 × answers of rageval_generator, your own function, are cached within this run only *cached caches*"
     )
 
 
@@ -130,20 +126,18 @@ def test_a_test_caches_a_function_of_its_own(project):
         "    assert count(found[0]) == count(found[0]) == {'words': 8}\n"
         "    assert len(calls) <= 1\n"
     )
-    project.run().assert_outcomes(passed=1)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
+    project.run(passed=1)
 
 
 def test_a_recorded_function_replays(project):
     _with(project, CACHED.replace("VERSION", "1"))
     project.test(GATE)
-    project.run("--rageval-cassette=tape.jsonl", "--rageval-record").assert_outcomes(passed=1)
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-record", passed=1)
     replay = ("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty", "--rageval-replay")
-    project.run(*replay).assert_outcomes(passed=1)
+    project.run(*replay, passed=1)
     _with(project, CACHED.replace("VERSION", "2"))
-    result = project.run(*replay)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["A result of *generate@2 is in neither the cache nor a cassette, *"])
+    project.run(*replay, errors=1, shows="A result of *generate@2 is in neither the cache nor a cassette, *")
 
 
 def test_what_only_the_users_own_code_asks_is_in_the_report_and_in_the_plan(project, llm):
@@ -159,13 +153,9 @@ def warmed(rageval_llm):
     project.test(
         "def test_own(rageval_llm, warmed):\n    assert rageval_llm.complete('item-1 has the code c1x').text\n"
     )
-    plan = project.run("--rageval-plan")
-    plan.assert_outcomes(skipped=1)
-    plan.stdout.fnmatch_lines(["in total", "*2 * 0 * 2 *"])
+    project.run("--rageval-plan", skipped=1, shows=["in total", "*2 * 0 * 2 *"])
     assert not llm.requests
-    result = project.run("--rageval-report=out.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["2 replies: 0 cached, 2 live, *"])
+    project.run("--rageval-report=out.json", passed=1, shows="2 replies: 0 cached, 2 live, *")
 
 
 def test_what_is_asked_is_frozen(project, llm):
@@ -182,7 +172,7 @@ def test_what_is_asked_is_frozen(project, llm):
         "        return [reply.text for reply in await asyncio.gather(*asking)]\n"
         "    assert asyncio.run(main()) == ['c1x'] * 3\n"
     )
-    project.run("--rageval=concurrency=1").assert_outcomes(passed=1)
+    project.run("--rageval=concurrency=1", passed=1)
 
 
 def test_a_plan_needs_no_workers(project, llm):

@@ -17,7 +17,7 @@ def test_a_file_replaces_prompts(project, llm):
     project.ini(rageval_model="m1", rageval_prompts="prompts.toml")
     (project.path / "prompts.toml").write_text(FRAGE, encoding="utf-8")
     project.test(GATE)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     answer_prompts = [
         prompt for prompt in llm.prompts if prompt.startswith("Frage: What is the code of item-")
     ]
@@ -25,9 +25,9 @@ def test_a_file_replaces_prompts(project, llm):
     assert (len(answer_prompts), len(judge_prompts)) == (4, 4)
     # A changed prompt sends new requests; the requests of an unchanged prompt are cached.
     (project.path / "prompts.toml").write_text(FRAGE.replace("Frage", "Bitte"), encoding="utf-8")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert len(llm.requests) == 12
-    project.run("--rageval-replay").assert_outcomes(passed=1)
+    project.run("--rageval-replay", passed=1)
 
 
 def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
@@ -46,11 +46,13 @@ def test_a_fixture_replaces_prompts_and_sees_those_of_the_file(project, llm):
 def test_another_wording_makes_a_baseline_stale(project, llm):
     project.use(llm)
     project.gate("answer.em@1 max_drop=0")
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     (project.path / "prompts.toml").write_text(FRAGE, encoding="utf-8")
-    result = project.run("--rageval=prompts=prompts.toml")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["  generator prompt to generate: * in the baseline, * now"])
+    project.run(
+        "--rageval=prompts=prompts.toml",
+        errors=1,
+        shows="  generator prompt to generate: * in the baseline, * now",
+    )
 
 
 OWN_PARTS = (
@@ -71,8 +73,7 @@ def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
         FRAGE if fixture else FRAGE.replace(" {passages}", ""), encoding="utf-8"
     )
     project.test(GATE)
-    result = project.run("--rageval=prompts=prompts.toml")
-    result.assert_outcomes(errors=1)
+    result = project.run("--rageval=prompts=prompts.toml", errors=1)
     where = "rageval_prompts" if fixture else "*prompts.toml"
     result.stdout.fnmatch_lines(
         [f"{where}: the prompt answer lacks {{passages}}.", "Its placeholders are: {question}, {passages}."]
@@ -84,4 +85,4 @@ def test_a_prompt_that_cannot_be_used_is_an_error(project, llm, fixture, own):
 def test_prompts_are_not_read_where_no_test_is_of_ours(project):
     """If no test uses the plugin, the prompts file is not read, and a missing file is not an error."""
     project.pytester.makepyfile(test_plain="def test_plain(): pass\n")
-    project.run("--rageval=prompts=nowhere.toml").assert_outcomes(passed=1)
+    project.run("--rageval=prompts=nowhere.toml", passed=1)

@@ -22,8 +22,7 @@ def test_a_plan_asks_nothing_and_bounds_what_a_run_asks(project, llm):
     project.pytester.makepyfile(test_other="def test_nothing_of_ours(): assert False\n")
     (project.path / "prices.toml").write_text(PRICES, encoding="utf-8")
     options = ("--rageval=prices=prices.toml", "--rageval=max_tokens=20")
-    plan = project.run("--rageval-plan", *options)
-    plan.assert_outcomes(skipped=2, deselected=1)
+    plan = project.run("--rageval-plan", *options, skipped=2, deselected=1)
     assert plan.ret == 0
     assert not llm.requests
     # Twelve answers with gold, four of which are also the answers from the retrieved passages; four verdicts;
@@ -63,9 +62,8 @@ def test_a_plan_bounds_what_a_run_asks_where_every_verdict_disagrees(project, ll
     project.evalset(4, answers=["one right answer", "another"])
     project.test(GATE)
     plan = project.run("--rageval-plan")
-    run = project.run()
-    run.stdout.fnmatch_lines(
-        [
+    project.run(
+        shows=[
             "Likely cause: lost by judge 4",
             "      LLM-retEval failures*4",
             "        F: the comparison of answers*4",
@@ -114,10 +112,10 @@ def rageval_generator():
 """)
     project.use(llm)
     project.test(GATE)
-    plan = project.run("--rageval-plan")
-    plan.assert_outcomes(skipped=1)
-    plan.stdout.fnmatch_lines(
-        ["* × calls of rageval_generator, your own function: their requests are not counted"]
+    project.run(
+        "--rageval-plan",
+        skipped=1,
+        shows="* × calls of rageval_generator, your own function: their requests are not counted",
     )
 
 
@@ -150,10 +148,11 @@ def rageval_generator(rageval_llm):
 def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):
     project.use(llm)
     project.test(GATE + GATE.replace("llm_reteval@1", "recal@1").replace("test_gate", "test_mistake"))
-    plan = project.run("--rageval-plan")
-    plan.assert_outcomes(skipped=1, errors=1)
-    plan.stdout.fnmatch_lines(
-        ["There is no score 'recal'.*", "The plan may lack requests of 1 test that ended as an error."]
+    plan = project.run(
+        "--rageval-plan",
+        skipped=1,
+        errors=1,
+        shows=["There is no score 'recal'.*", "The plan may lack requests of 1 test that ended as an error."],
     )
     plan.stdout.no_fnmatch_line("*other test*")
 
@@ -199,13 +198,11 @@ def rageval_judge(): return Judge()
     project.use(llm)
     project.gate("relevance.p@2 min=0.5")
     project.pytester.makeconftest(conftest + judge)
-    plan = project.run("--rageval-plan")
-    plan.assert_outcomes(skipped=1)
-    plan.stdout.fnmatch_lines(["8 × calls of rageval_judge, your own function: *"])
+    project.run("--rageval-plan", skipped=1, shows="8 × calls of rageval_judge, your own function: *")
     project.pytester.makeconftest(conftest + judge.replace("def relevant", "def other"))
-    plan = project.run("--rageval-plan")
-    plan.assert_outcomes(errors=1)
-    plan.stdout.fnmatch_lines(["rageval_judge lacks the method relevant(question, passage)*"])
+    project.run(
+        "--rageval-plan", errors=1, shows="rageval_judge lacks the method relevant(question, passage)*"
+    )
 
 
 def test_a_plan_has_a_column_for_the_flex_tier(project, llm):

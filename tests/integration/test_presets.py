@@ -14,13 +14,14 @@ def test_a_preset_of_llm_reteval(project, llm):
     llm.model = lambda prompt: "Yes" if prompt.startswith(JUDGING) else clerk(prompt)
     project.use(llm)
     project.test(GATE.format(spec="llm_reteval"))
-    result = project.run("--rageval=preset=alinejad2024", "--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval=preset=alinejad2024",
+        "--rageval-report=report.json",
+        passed=1,
+        shows=[
             "rageval: preset alinejad2024 sets temperature 0.5; * prompts answer, same_answer. It does not set: *",
             "generator m1 at * (temperature 0.5), answers judged by m1*",
-        ]
+        ],
     )
     report = project.read()
     assert report["settings"]["preset"] == "alinejad2024"
@@ -35,8 +36,7 @@ def test_prompts_of_the_user_come_first(project, llm):
     project.use(llm)
     (project.path / "prompts.toml").write_text('answer = "Mine: {question} {passages}"', encoding="utf-8")
     project.test(GATE.format(spec="answer.em"))
-    result = project.run(
-        "--rageval=preset=alinejad2024", "--rageval=prompts=prompts.toml", "--rageval=cutoffs=1"
+    project.run(
+        "--rageval=preset=alinejad2024", "--rageval=prompts=prompts.toml", "--rageval=cutoffs=1", passed=1
     )
-    result.assert_outcomes(passed=1)
     assert all(prompt.startswith("Mine: ") for prompt in llm.prompts)

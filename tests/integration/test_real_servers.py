@@ -21,15 +21,14 @@ def test_a_refused_parameter_is_left_out_and_named(project, llm):
     project.evalset(20)
     llm.refuse = _refusing("temperature")
     project.test(GATE)
-    result = project.run("--rageval=concurrency=2", "--rageval-report=out.json")
-    result.assert_outcomes(passed=1)
+    result = project.run("--rageval=concurrency=2", "--rageval-report=out.json", passed=1)
     remark = "20 × m1 refuses temperature: sent without it"
     result.stdout.fnmatch_lines([remark])
     assert len(llm.paid) == 20
     assert len(llm.requests) <= 22
     report = project.read("out.json")
     assert report["llm"]["remarks"] == {remark.partition(" × ")[2]: 20}
-    project.run().stdout.fnmatch_lines(["20 replies: 20 cached, 0 live", remark])
+    project.run(shows=["20 replies: 20 cached, 0 live", remark])
 
 
 def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
@@ -40,8 +39,7 @@ def test_a_prompt_that_is_too_long_is_unscored_with_its_length(project, llm):
     )
     llm.model = lambda prompt: Fault(400, message=message) if "item-7 " in prompt else clerk(prompt)
     project.test(GATE)
-    result = project.run("--rageval-report=out.json")
-    result.assert_outcomes(passed=1)
+    project.run("--rageval-report=out.json", passed=1)
     report = project.read("out.json")
     (score,) = report["tests"][0]["scores"]
     (unscored,) = [example for example in score["examples"] if example["unscored"]]
@@ -70,7 +68,7 @@ def test_a_reply_without_text_is_unscored_with_its_reason(project, llm, reply, r
     llm.model = lambda _: reply
     project.test(GATE)
     for _ in range(2):
-        project.run().stdout.fnmatch_lines([f"  4 × {reason} (q1, q2, q3, …)"])
+        project.run(shows=f"  4 × {reason} (q1, q2, q3, …)")
     assert len(llm.requests) == 8
 
 
@@ -79,7 +77,7 @@ def test_a_truncated_reply_is_cached_and_counted(project, llm):
     llm.model = lambda prompt: Cut(clerk(prompt))
     project.test(GATE)
     for _ in range(2):
-        project.run().stdout.fnmatch_lines(["4 replies were cut by the token limit"])
+        project.run(shows="4 replies were cut by the token limit")
     assert len(llm.requests) == 4
 
 
@@ -100,8 +98,8 @@ def test_a_key_that_the_server_repeats_is_written_nowhere(project, llm):
         "--rageval=record_prompts=true",
         "--rageval-report=out.json",
         "-vv",
+        passed=1,
     )
-    result.assert_outcomes(passed=1)
     assert llm.keys == {"Bearer sk-secret"}
     assert "sk-secret" not in str(result.stdout) + str(result.stderr)
     written = [path for path in project.path.rglob("*") if path.is_file()]

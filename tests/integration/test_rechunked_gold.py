@@ -42,15 +42,11 @@ def test_without_offsets_a_span_alone_is_an_error_that_says_what_is_missing(proj
     project.pytester.makeconftest(CONFTEST.replace("OFFSET", ""))
     project.evalset(4, gold=[SPAN])
     project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*4 × no retrieved document has a span to find the gold passage by*"])
+    project.run(errors=1, shows="*4 × no retrieved document has a span to find the gold passage by*")
 
 
 def test_without_offsets_the_text_of_the_passage_is_what_it_is_found_by(project) -> None:
     project.pytester.makeconftest(CONFTEST.replace("OFFSET", ""))
     project.evalset(4, gold=[{**SPAN, "text": "item-1 has the code c1x. Of all things, item-1"}])
     project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["    recall@2: 4 matched by text"])
+    project.run(passed=1, shows="    recall@2: 4 matched by text")

@@ -27,16 +27,20 @@ def test_a_full_run_reports_unused_replies_and_removes_them_with_an_option(proje
     project.use(llm)
     project.test(TWO)
     project.run(*RECORD)
-    result = project.run(*RECORD, "--rageval-model=m2")
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        *RECORD,
+        "--rageval-model=m2",
+        shows=[
             "cassette: *tape.jsonl (8 replies used, 8 of them new; 8 kept unused)",
             "unused: 8 of m1: ????????????, ????????????, ???????????? and 5 more *; --rageval-drop-unused *",
-        ]
+        ],
     )
     assert len(_lines(project)) == 16
-    project.run(*RECORD, "--rageval-model=m2", "--rageval-drop-unused").stdout.fnmatch_lines(
-        ["cassette: *tape.jsonl (8 replies used, 0 of them new; 8 dropped unused)"]
+    project.run(
+        *RECORD,
+        "--rageval-model=m2",
+        "--rageval-drop-unused",
+        shows="cassette: *tape.jsonl (8 replies used, 0 of them new; 8 dropped unused)",
     )
     assert {line["request"]["model"] for line in _lines(project)} == {"m2"}
 
@@ -49,12 +53,12 @@ def test_replaced_replies_are_reported(project, llm):
     tape.write_text(
         tape.read_text(encoding="utf-8").replace('"text": "', '"text": "other ', 3), encoding="utf-8"
     )
-    result = project.run(*RECORD)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        *RECORD,
+        shows=[
             "cassette: *tape.jsonl (8 replies used, 0 of them new, 3 in place of other replies; *",
             "3 × the cassette and the cache have different replies; the one in the cache is used *",
-        ]
+        ],
     )
     project.run(*RECORD).stdout.no_fnmatch_line("*other repl*")
 
@@ -95,7 +99,7 @@ def test_a_failed_test_makes_a_run_partial(project, llm):
     project.test(TWO)
     project.run(*RECORD)
     project.test("def test_own(rageval):\n    assert False\n    rageval.score('answer.em@1')\n")
-    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*not a full run (1 test failed)"])
+    project.run(*RECORD, "--rageval-drop-unused", shows="*not a full run (1 test failed)")
     assert len(_lines(project)) == 8
 
 
@@ -114,9 +118,9 @@ def test_a_test_in_error_or_skipped_makes_a_run_partial(project, llm):
     project.test(TWO)
     project.run(*RECORD)
     project.test(TWO.replace("def test_two(): pass", "@pytest.mark.skip\ndef test_two(): pass"))
-    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*not a full run (1 test skipped)"])
+    project.run(*RECORD, "--rageval-drop-unused", shows="*not a full run (1 test skipped)")
     project.test(TWO.replace("answer.em@2", "answer.nothing@2"))
-    project.run(*RECORD, "--rageval-drop-unused").stdout.fnmatch_lines(["*not a full run (1 test in error)"])
+    project.run(*RECORD, "--rageval-drop-unused", shows="*not a full run (1 test in error)")
     assert len(_lines(project)) == 8
 
 

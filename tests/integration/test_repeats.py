@@ -74,8 +74,7 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
     )
     for live, arguments in ((12, REPEAT), (0, (*REPEAT, "-q"))):
         llm.requests.clear()
-        result = project.run(*arguments, "-s", "--rageval-report=report.json")
-        result.assert_outcomes(passed=1)
+        result = project.run(*arguments, "-s", "--rageval-report=report.json", passed=1)
         assert len(llm.requests) == live
         assert warning in result.outlines
         # The retriever is called once for each question, whatever the number of runs.
@@ -85,15 +84,13 @@ def test_the_spread_of_the_runs_is_shown_with_the_interval(project, llm):
         # Means of 1, 0.75 and 1: a standard deviation of sqrt(1/48).
         assert (score["mean"], score["spread"], score["runs"]) == (11 / 12, pytest.approx(48**-0.5), 3)
         assert score["warnings"] == [warning.partition("answer.em@1: ")[2]]
-    project.run(*REPEAT).stdout.fnmatch_lines(["    answer.em@1: run-to-run spread 0.144 over 3 runs"])
+    project.run(*REPEAT, shows="    answer.em@1: run-to-run spread 0.144 over 3 runs")
 
     llm.requests.clear()
     # A single run reuses the first of the three, and four runs reuse all three.
     project.run("--rageval=concurrency=1").stdout.no_fnmatch_line("*run-to-run*")
     assert not llm.requests
-    project.run("--rageval-repeat=4", "--rageval=concurrency=1").stdout.fnmatch_lines(
-        ["*spread 0.144 over 4 runs"]
-    )
+    project.run("--rageval-repeat=4", "--rageval=concurrency=1", shows="*spread 0.144 over 4 runs")
     assert len(llm.requests) == 4
 
 
@@ -102,15 +99,16 @@ def test_the_spread_is_in_the_failure(project, llm):
     llm.model = Waverer("wrong", "c1x", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.95"))
-    result = project.run("-v", *REPEAT)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "-v",
+        *REPEAT,
+        failed=1,
+        shows=[
             "answer.em@1: 0.917 is below the minimum 0.95: *",
             "answer.em@1 = 0.917 (95% interval *, run-to-run spread 0.144 over 3",
             "  runs, n = 4)",
             "warning: test_it.py::test_gate: answer.em@1: min 0.95 is a coin toss: * about 1 in 3 reruns would be on *",
-        ]
+        ],
     )
 
 
@@ -125,7 +123,7 @@ def test_slices_have_a_spread_of_their_own(project, llm):
         "    print('spread', score.where(topic='even').spread, round(score.where(topic='odd').spread, 4))\n"
         "    print('ranking', rageval.score('recall@1').spread)\n"
     )
-    project.run(*REPEAT, "-s").stdout.fnmatch_lines(["*spread 0.0 0.2887", "ranking None"])
+    project.run(*REPEAT, "-s", shows=["*spread 0.0 0.2887", "ranking None"])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +153,7 @@ def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
     options = ("--rageval-repeat=2", *options)
     plan = project.run("--rageval-plan", *options)
     assert not llm.requests
-    project.run(*options).assert_outcomes(passed=1)
+    project.run(*options, passed=1)
     assert len(llm.requests) == 2 * once
     if once:
         # Each prompt is sent twice: a cached reply of the first run would not be an independent second one.
@@ -168,16 +166,20 @@ def test_generator_and_judge_are_asked_again(project, llm, spec, options, once):
         more += 2 * 4 if "--rageval=judge_votes=3" in options else 0
         assert int(planned.removeprefix("≤ ")) == 2 * once + more
     llm.requests.clear()
-    project.run(*options).assert_outcomes(passed=1)
-    project.run(*options, "--rageval-replay").assert_outcomes(passed=1)
+    project.run(*options, passed=1)
+    project.run(*options, "--rageval-replay", passed=1)
     assert not llm.requests
 
 
 def test_the_users_own_parts_are_simply_called_again(project):
     project.add(OWN)
     project.test(GATE.format(spec="answer.correct@1", bounds="min=0"))
-    result = project.run("--rageval-repeat=2", "-s", "--rageval-report=report.json")
-    result.stdout.fnmatch_lines(["*the judge was asked 8 times", "*the generator was asked 8 times"])
+    project.run(
+        "--rageval-repeat=2",
+        "-s",
+        "--rageval-report=report.json",
+        shows=["*the judge was asked 8 times", "*the generator was asked 8 times"],
+    )
     (test,) = project.read()["tests"]
     assert test["scores"][0]["spread"] > 0
 
@@ -203,34 +205,37 @@ def test_the_means_of_all_runs_are_compared_and_written(project, llm):
     project.use(llm)
     project.evalset(20)
     project.test(GATE.format(spec="answer.em@1", bounds="max_drop=0.05"))
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     single = (project.path / "rageval_baseline.json").read_bytes()
     assert "repeats" not in _kept(project)
 
     llm.model = Flipper(1, 2, 3, 4)
-    once = project.run("--rageval-refresh", "--rageval=concurrency=1")
-    once.assert_outcomes(failed=1)
-    once.stdout.fnmatch_lines(["answer.em@1 fell from 1.000 to 0.800 *"])
-    result = project.run("--rageval-repeat=5", "--rageval=concurrency=1")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-refresh",
+        "--rageval=concurrency=1",
+        failed=1,
+        shows="answer.em@1 fell from 1.000 to 0.800 *",
+    )
+    project.run(
+        "--rageval-repeat=5",
+        "--rageval=concurrency=1",
+        passed=1,
+        shows=[
             "    answer.em@1: baseline 1.000, drop 0.040 * 4 of 20 worse)",
             "    answer.em@1: run-to-run spread 0.089 over 5 runs",
             "warning: *: the baseline's scores are of 1 run and these of 5 runs: the baseline is the noisier side; *",
-        ]
+        ],
     )
 
-    project.run("--rageval-update-baseline", "--rageval-repeat=5").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", "--rageval-repeat=5", passed=1)
     assert _kept(project)["repeats"] == 5
     assert [_kept(project)["examples"][name]["score"] for name in ("q1", "q5")] == [0.8, 1.0]
-    same = project.run("--rageval-repeat=5")
-    same.stdout.fnmatch_lines(["    answer.em@1: baseline 0.960, no change"])
+    same = project.run("--rageval-repeat=5", shows="    answer.em@1: baseline 0.960, no change")
     same.stdout.no_fnmatch_line("*noisier*")
     project.run("-q").stdout.no_fnmatch_line("*noisier*")
 
     llm.model = clerk
-    project.run("--rageval-update-baseline", "--rageval-refresh").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", "--rageval-refresh", passed=1)
     assert (project.path / "rageval_baseline.json").read_bytes() == single
 
 
@@ -238,8 +243,12 @@ def test_a_question_without_an_answer_in_one_run_has_the_mean_of_the_others(proj
     llm.model = Waverer("c1x", " ", "c1x")
     project.use(llm)
     project.test(GATE.format(spec="answer.em@1", bounds="min=0.9"))
-    result = project.run(*REPEAT, "--rageval=max_unscored=0.3", "--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*spread 0.000 over 3 runs; 1 has no score in some of them"])
+    project.run(
+        *REPEAT,
+        "--rageval=max_unscored=0.3",
+        "--rageval-report=report.json",
+        passed=1,
+        shows="*spread 0.000 over 3 runs; 1 has no score in some of them",
+    )
     (test,) = project.read()["tests"]
     assert (test["scores"][0]["unscored"], test["scores"][0]["partly_scored"]) == (0, 1)

@@ -14,7 +14,7 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(
 def _record(project, llm, *arguments):
     project.use(llm)
     project.test(GATE)
-    project.run(*arguments).assert_outcomes(passed=1)
+    project.run(*arguments, passed=1)
     llm.requests.clear()
 
 
@@ -23,9 +23,9 @@ def test_a_replay_opens_no_socket(project, llm, monkeypatch):
     opened = []
     real = socket.socket.connect
     monkeypatch.setattr(socket.socket, "connect", lambda self, to: (opened.append(to), real(self, to))[1])
-    project.run("--rageval-replay").assert_outcomes(passed=1)
+    project.run("--rageval-replay", passed=1)
     project.lose(2)
-    project.run("--rageval-replay").assert_outcomes(errors=1)
+    project.run("--rageval-replay", errors=1)
     assert not opened
     assert not llm.requests
     # The same run without --rageval-replay opens a socket, which shows that the spy works.
@@ -36,13 +36,14 @@ def test_a_replay_opens_no_socket(project, llm, monkeypatch):
 def test_a_missing_reply_names_the_passage_that_changed(project, llm):
     _record(project, llm)
     project.lose(2)
-    project.run("--rageval-replay").stdout.fnmatch_lines(
-        [
+    project.run(
+        "--rageval-replay",
+        shows=[
             "A reply of m1 is in neither the cache nor a cassette, and --rageval-replay sends no requests.",
             "The nearest recorded request differs in: passage 1 (other text).",
             "Run once without --rageval-replay to request it *",
             "It affects 1 example: q2.",
-        ]
+        ],
     )
 
 
@@ -53,9 +54,12 @@ def test_different_misses_have_different_messages(project, llm):
     (project.path / "evals.jsonl").write_text(
         records.replace("of item-4?", "now of item-4?"), encoding="utf-8"
     )
-    result = project.run("--rageval-replay")
-    result.stdout.fnmatch_lines(
-        ["The nearest recorded request differs in: passage 1 (other text).", "It affects 1 example: q2."]
+    result = project.run(
+        "--rageval-replay",
+        shows=[
+            "The nearest recorded request differs in: passage 1 (other text).",
+            "It affects 1 example: q2.",
+        ],
     )
     result.stdout.fnmatch_lines(
         ["The nearest recorded request differs in: question (other text).", "It affects 1 example: q4."]
@@ -65,9 +69,7 @@ def test_different_misses_have_different_messages(project, llm):
 def test_a_replay_needs_no_key_and_no_server(project, llm, monkeypatch):
     _record(project, llm, "--rageval-cassette=tape.jsonl.gz", "--rageval-record")
     monkeypatch.delenv("OPENAI_API_KEY")
-    project.run(
-        "--rageval-replay", "--rageval-cassette=tape.jsonl.gz", "--rageval=cache_dir=empty"
-    ).assert_outcomes(passed=1)
+    project.run("--rageval-replay", "--rageval-cassette=tape.jsonl.gz", "--rageval=cache_dir=empty", passed=1)
     assert not llm.requests
 
 
@@ -77,14 +79,14 @@ def test_refresh_asks_once_for_every_test_and_worker(project, llm):
     parametrized = '\n@pytest.fixture(params=[1, 2], scope="session")\ndef rageval_retriever(request):\n'
     project.change('\n@pytest.fixture(scope="session")\ndef rageval_retriever():\n', parametrized)
     project.test(tests)
-    project.run().assert_outcomes(passed=4)
+    project.run(passed=4)
     assert len(llm.requests) == 16
-    project.run("--rageval-refresh").assert_outcomes(passed=4)
+    project.run("--rageval-refresh", passed=4)
     assert len(llm.requests) == 32
-    project.run_process("--rageval-refresh", "-n", "2").assert_outcomes(passed=4)
+    project.run_process("--rageval-refresh", "-n", "2", passed=4)
     assert len(llm.requests) == 48
     llm.model = lambda prompt: clerk(prompt) if "Answer to check" in prompt else "something new"
-    project.run("--rageval-refresh").stdout.fnmatch_lines(["16 replies: *"])
+    project.run("--rageval-refresh", shows="16 replies: *")
     assert len(llm.requests) > 48
 
 
@@ -93,9 +95,7 @@ def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, mon
     project.evalset(12)
     project.gate("llm_reteval@1 max_drop=0.02")
     project.use(llm)
-    project.run(
-        "--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-update-baseline"
-    ).assert_outcomes(passed=1)
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-record", "--rageval-update-baseline", passed=1)
     baseline = (project.path / "rageval_baseline.json").read_bytes()
     replay = ("--rageval-replay", "--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -105,17 +105,15 @@ def test_a_baseline_is_compared_in_a_replay_at_another_address(project, llm, mon
         else:
             monkeypatch.delenv("OPENAI_BASE_URL")
         for early_stop in ((), ("--rageval=early_stop=true",)):
-            project.run(*replay, *early_stop).assert_outcomes(passed=1)
-        project.run(*replay, "--rageval-update-baseline").assert_outcomes(passed=1)
+            project.run(*replay, *early_stop, passed=1)
+        project.run(*replay, "--rageval-update-baseline", passed=1)
         assert (project.path / "rageval_baseline.json").read_bytes() == baseline
     monkeypatch.setenv("OPENAI_BASE_URL", "http://other.test/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     recorded = ("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
-    project.run(*recorded).assert_outcomes(passed=1)
+    project.run(*recorded, passed=1)
     monkeypatch.setenv("OPENAI_BASE_URL", llm.url.replace("127.0.0.1", "localhost"))
-    result = project.run(*recorded, "--rageval-refresh")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*was made with other settings*"])
+    project.run(*recorded, "--rageval-refresh", errors=1, shows="*was made with other settings*")
 
 
 ANSWER = """
@@ -197,13 +195,12 @@ def test_a_missing_reply_of_the_application_says_what_changed_and_leaves_the_ran
         (project.path / "conftest.py").read_text(encoding="utf-8") + COMPLETE + code
     )
     gateway = "--rageval=gateway=true"
-    project.run(gateway, "--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run(gateway, "--rageval-update-baseline", passed=1)
     if change == "prompt":
         monkeypatch.setenv("PROMPT", " Be brief.")
     else:
         project.lose(2)
-    result = project.run(gateway, "--rageval-replay")
-    result.assert_outcomes(errors=1)
+    result = project.run(gateway, "--rageval-replay", errors=1)
     for line in lines:
         result.stdout.fnmatch_lines([line])
     if code is APPLICATION and change == "prompt":
@@ -228,15 +225,16 @@ def test_without_capture_the_rankings_of_missing_replies_are_not_compared(projec
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + COMPLETE + code)
     gateway = "--rageval=gateway=true"
-    project.run(gateway, "--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run(gateway, "--rageval-update-baseline", passed=1)
     project.lose(2)
-    result = project.run(gateway, "--rageval-replay")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        gateway,
+        "--rageval-replay",
+        errors=1,
+        shows=[
             "It affects 1 example: q2.",
             UNKNOWN,
-        ]
+        ],
     )
     result.stdout.no_fnmatch_line("*of the baseline:*")
     result.stdout.no_fnmatch_line("*scores of the rankings pass*")
@@ -250,14 +248,17 @@ def test_a_missing_reply_names_the_words_of_the_prompt_that_changed(project, llm
     monkeypatch.setenv("PROMPT", " Answer in a few words.")
     options = "--rageval=gateway=true", "--rageval-cassette=tape.jsonl"
     record = "--rageval-record", "--rageval=record_prompts=true", "--rageval-update-baseline"
-    project.run(*options, *record).assert_outcomes(passed=1)
+    project.run(*options, *record, passed=1)
     monkeypatch.setenv("PROMPT", " Answer in one short sentence.")
-    project.run(*options, "--rageval-replay", "--rageval=cache_dir=empty").stdout.fnmatch_lines(
-        [
+    project.run(
+        *options,
+        "--rageval-replay",
+        "--rageval=cache_dir=empty",
+        shows=[
             f"The nearest recorded request differs in: {WORDS}.",
             "*",
             "It affects 4 examples: q1, q2, q3, q4.",
-        ]
+        ],
     )
 
 
@@ -266,11 +267,11 @@ def test_a_missing_reply_of_the_application_is_an_error_of_ranking_scores_alone(
     project.test('@pytest.mark.rageval_threshold("recall@1", min=0.5)\ndef test_gate(): pass\n')
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.pytester.makeconftest(conftest + COMPLETE + APPLICATION)
-    project.run("--rageval=gateway=true").assert_outcomes(passed=1)
+    project.run("--rageval=gateway=true", passed=1)
     monkeypatch.setenv("PROMPT", " Be brief.")
-    result = project.run("--rageval=gateway=true", "--rageval-replay")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["It affects 4 examples: q1, q2, q3, q4."])
+    result = project.run(
+        "--rageval=gateway=true", "--rageval-replay", errors=1, shows="It affects 4 examples: q1, q2, q3, q4."
+    )
     result.stdout.fnmatch_lines(["*pass *recall@1 * 1.000 *"])
     result.stdout.fnmatch_lines(
         ["warning: *4 questions without a recorded reply: the rankings are of the searches *"]

@@ -14,14 +14,12 @@ GATE = '@pytest.mark.rageval_threshold("llm_reteval@1", min=0.9)\ndef test_gate(
 def test_every_reply_is_paid_once(project, llm):
     project.use(llm)
     project.test(GATE)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     requests_before = len(llm.requests)
     # Four questions: three samples with gold, the first of which is also the answer from the
     # retrieved passages, and one verdict.
     assert requests_before == 4 * (3 + 1)
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["16 replies: 16 cached, 0 live"])
+    project.run(passed=1, shows="16 replies: 16 cached, 0 live")
     assert len(llm.requests) == requests_before
     project.run("--rageval-model=m2")
     assert len(llm.requests) == 2 * requests_before
@@ -33,8 +31,7 @@ def test_a_changed_retriever_asks_only_about_what_it_changed(project, llm):
     project.run()
     requests_before = len(llm.requests)
     project.lose(2)
-    result = project.run()
-    result.assert_outcomes(failed=1)
+    result = project.run(failed=1)
     # The only new request is the answer from another passage, an abstention, which is not judged.
     assert len(llm.requests) == requests_before + 1
     result.stdout.fnmatch_lines(
@@ -52,15 +49,16 @@ def test_a_cassette_replaces_the_server(project, llm):
     project.use(llm)
     project.test(GATE)
     tape = project.path / "tape.jsonl"
-    project.run("--rageval-cassette=tape.jsonl", "--rageval-record").stdout.fnmatch_lines(
-        ["cassette: *tape.jsonl (16 replies used, 16 of them new; 0 kept unused)"]
+    project.run(
+        "--rageval-cassette=tape.jsonl",
+        "--rageval-record",
+        shows="cassette: *tape.jsonl (16 replies used, 16 of them new; 0 kept unused)",
     )
     keys = [json.loads(line)["key"] for line in tape.read_text(encoding="utf-8").splitlines()]
     assert keys == sorted(keys)
     assert "sk-secret" not in tape.read_text(encoding="utf-8")
     requests_before = len(llm.requests)
-    result = project.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty")
-    result.assert_outcomes(passed=1)
+    project.run("--rageval-cassette=tape.jsonl", "--rageval=cache_dir=empty", passed=1)
     assert len(llm.requests) == requests_before
 
 
@@ -68,14 +66,15 @@ def test_a_cassette_replaces_the_server(project, llm):
 def test_a_cassette_that_is_missing_or_broken_is_an_error(project, llm, gate):
     project.use(llm)
     project.test(gate)
-    missing = project.run("--rageval-cassette=tape.jsonl")
-    missing.assert_outcomes(errors=1)
-    missing.stdout.fnmatch_lines(["The cassette *tape.jsonl does not exist."])
+    project.run("--rageval-cassette=tape.jsonl", errors=1, shows="The cassette *tape.jsonl does not exist.")
     (project.path / "tape.jsonl").write_text("<<<<<<< HEAD\n", encoding="utf-8")
     for arguments in ((), ("--rageval-record",)):
-        broken = project.run("--rageval-cassette=tape.jsonl", *arguments)
-        broken.assert_outcomes(errors=1)
-        broken.stdout.fnmatch_lines(["*tape.jsonl line 1 is not a recorded reply: *"])
+        project.run(
+            "--rageval-cassette=tape.jsonl",
+            *arguments,
+            errors=1,
+            shows="*tape.jsonl line 1 is not a recorded reply: *",
+        )
     assert not llm.requests
 
 
@@ -99,22 +98,20 @@ def test_a_request_that_keeps_failing_is_unscored_with_its_reason(project, llm):
     project.use(llm)
     project.evalset(20)
     project.test(GATE)
-    result = project.run("--rageval=retries=0")
-    result.assert_outcomes(passed=1)
+    result = project.run("--rageval=retries=0", passed=1)
     result.stdout.re_match_lines([r"  pass +llm_reteval@1 +1\.000 .*≥ 0\.9 +19 of 20"])
 
 
 def test_reasoning_before_answers_and_verdicts_is_kept_and_not_read(project, llm):
     project.use(llm)
     project.test(GATE)
-    project.run("--rageval=cache_dir=plain").assert_outcomes(passed=1)
+    project.run("--rageval=cache_dir=plain", passed=1)
     plain = sorted(json.dumps(body) for body in llm.requests)
     llm.requests.clear()
     llm.model = lambda prompt: f"<think>\nno, or yes?\n</think>\n\n{clerk(prompt)}"
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert sorted(json.dumps(body) for body in llm.requests) == plain
-    result = project.run("--rageval-cassette=tape.jsonl", "--rageval-record")
-    result.stdout.fnmatch_lines(["16 replies: 16 cached, 0 live"])
+    project.run("--rageval-cassette=tape.jsonl", "--rageval-record", shows="16 replies: 16 cached, 0 live")
     lines = (project.path / "tape.jsonl").read_text(encoding="utf-8").splitlines()
     assert all(json.loads(line)["text"].startswith("<think>") for line in lines)
 
@@ -123,13 +120,12 @@ def test_too_many_unscored_are_an_error(project, llm):
     llm.model = lambda prompt: "perhaps" if "Answer to check" in prompt else clerk(prompt)
     project.use(llm)
     project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             "llm_reteval@1: none of 4 examples has a score:",
             "  4 × the judge's reply is neither yes nor no: 'perhaps' (q1, q2, q3, …)",
-        ]
+        ],
     )
 
 

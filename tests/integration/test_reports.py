@@ -20,7 +20,7 @@ def test_the_json_report_is_of_schema_1(project, llm):
     project.use(llm)
     project.lose(3)
     project.test(GATE)
-    project.run("--rageval-report=out/report.json").assert_outcomes(failed=1, passed=1)
+    project.run("--rageval-report=out/report.json", failed=1, passed=1)
     report = json.loads((project.path / "out" / "report.json").read_text(encoding="utf-8"))
     # The key "run" depends on git and CI.
     assert report.keys() - {"run"} == {
@@ -93,9 +93,12 @@ def test_a_report_that_cannot_be_written_ends_the_run_as_an_error(project):
     project.test("def test_own(rageval): assert rageval.score('mrr@2') > 0\n")
     (project.path / "taken").write_text("a file", encoding="utf-8")
     for quiet in ((), ("-q",)):
-        result = project.run("--rageval-report=taken/report.json", *quiet)
-        result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines(["The report *taken/report.json cannot be written: *"])
+        result = project.run(
+            "--rageval-report=taken/report.json",
+            *quiet,
+            passed=1,
+            shows="The report *taken/report.json cannot be written: *",
+        )
         assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
@@ -126,14 +129,14 @@ def test_documents_without_text_are_ranked_and_not_read(project):
         "@pytest.mark.rageval_threshold('recall@2', min=1.0)\ndef test_ranks(): pass\n"
         "@pytest.mark.rageval_threshold('contains.hit@2', min=1.0)\ndef test_reads(): pass\n"
     )
-    result = project.run()
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        passed=1,
+        errors=1,
+        shows=[
             "contains.hit@2: none of 4 examples has a score:",
             "  4 × a retrieved document has no text to read (q1, q2, q3, …)",
             "    recall@2: 8 documents without text",
-        ]
+        ],
     )
 
 
@@ -145,9 +148,7 @@ def test_what_is_beyond_k_is_cut_and_reported(project):
         "    assert [rageval.score(f'{name}@1') for name in ('mrr', 'hit')] == [1.0, 1.0]\n"
         "    assert rageval.score('precision@2') == 0.5\n"
     )
-    result = project.run()
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["    mrr@1, hit@1: 4 rankings of more than k documents, cut"])
+    result = project.run(passed=1, shows="    mrr@1, hit@1: 4 rankings of more than k documents, cut")
     result.stdout.no_fnmatch_line("    precision@2: *")
 
 
@@ -216,9 +217,12 @@ class TestOwn(Own):
 def test_b(rageval): rageval.score("answer.correct@1")
 """
     )
-    result = project.run("--rageval-report=report.json", "--rageval=seed=7")
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["generator m1 at * (temperature 0.5), answers compared by f1>=0.5"])
+    project.run(
+        "--rageval-report=report.json",
+        "--rageval=seed=7",
+        passed=2,
+        shows="generator m1 at * (temperature 0.5), answers compared by f1>=0.5",
+    )
     report = project.read()
     assert report["settings"] == {
         "generator": f"m1 at {llm.url}",
@@ -244,10 +248,11 @@ def test_a_retriever_that_loses_more_leaves_recall_of_what_was_shown_a_number(pr
         "def rageval_generator():\n"
         "    return lambda question, passages: ', '.join(p.text.split()[-1][:-1] for p in passages)\n"
     )
-    result = project.run("--rageval-report", "report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        ["    rel_recall.answer@2: 2 undefined: 2 × no relevant passage was in the prompt"]
+    project.run(
+        "--rageval-report",
+        "report.json",
+        passed=1,
+        shows="    rel_recall.answer@2: 2 undefined: 2 × no relevant passage was in the prompt",
     )
     (entry,) = project.read()["tests"][0]["scores"]
     assert (entry["n"], entry["unscored"], entry["undefined"]) == (2, 0, 2)
@@ -260,8 +265,7 @@ def test_reports_of_each_kind_tell_the_same(project, llm):
         GATE + "def test_plain(rageval): assert not rageval.retrieve(rageval.examples[0].question, k=1)\n"
     )
     kinds = [f"--rageval-report=out.{suffix}" for suffix in ("json", "md", "html")]
-    result = project.run_process("-n", "2", *kinds)
-    result.assert_outcomes(failed=2, passed=1)
+    result = project.run_process("-n", "2", *kinds, failed=2, passed=1)
     # The failure names the first one, relative to the current folder.
     assert [line for line in result.outlines if line.startswith("report: ")] == [
         "report: out.json",
@@ -346,8 +350,9 @@ def ends(project) -> dict[str, str]:
 
 def test_each_test_with_scores_is_reported_however_it_ended(project):
     project.test(ENDS)
-    result = project.run("--rageval-report=out.json", "--rageval-report=out.md")
-    result.assert_outcomes(failed=1, skipped=2, xfailed=1, errors=3)
+    project.run(
+        "--rageval-report=out.json", "--rageval-report=out.md", failed=1, skipped=2, xfailed=1, errors=3
+    )
     assert ends(project) == {
         "test_broken": "error",
         "test_breaks_last": "error",
@@ -365,8 +370,7 @@ def test_each_test_with_scores_is_reported_however_it_ended(project):
 def test_a_retriever_that_cannot_be_made_is_no_green_report(project):
     project.change("return search", "raise RuntimeError('no index')")
     project.test(GATE)
-    result = project.run("--rageval-report=out.md")
-    result.assert_outcomes(errors=2)
+    result = project.run("--rageval-report=out.md", errors=2)
     result.stdout.no_fnmatch_line("*test_it.py::test_gate *(evals.jsonl*")
     text = (project.path / "out.md").read_text(encoding="utf-8")
     assert text.startswith("### rageval: 2 tests failed\n")
@@ -396,8 +400,7 @@ def test_a_run_without_results_writes_no_report(project):
     project.test(GATE)
     project.ini(rageval_report="out.md")
     project.run("--collect-only")
-    result = project.run("--rageval-plan")
-    result.stdout.fnmatch_lines(["no report: a plan has no results"])
+    project.run("--rageval-plan", shows="no report: a plan has no results")
     assert not (project.path / "out.md").exists()
 
 

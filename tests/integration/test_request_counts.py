@@ -38,7 +38,7 @@ def test_half_of_the_replies_cached_is_the_same_number_of_requests(project: Proj
 def test_a_plan_without_a_cache_counts_no_reply_as_cached(project: Project, llm: LLMServer) -> None:
     project.use(llm)
     project.test(GATE)
-    project.run("--rageval-plan").stdout.fnmatch_lines(["        ≤ 52       0  ≤ 52 *"])
+    project.run("--rageval-plan", shows="        ≤ 52       0  ≤ 52 *")
     assert not llm.requests
 
 
@@ -48,6 +48,6 @@ def test_a_run_with_all_replies_cached_starts_no_thread_and_closes_the_store(
     project.use(llm)
     names = '{thread.name for thread in threading.enumerate()} & {"rageval", "rageval-store"}'
     project.test(GATE.replace("pass", f"import threading; print(*{names})"))
-    project.run("-rP").stdout.fnmatch_lines(["rageval"])
+    project.run("-rP", shows="rageval")
     project.run("-rP").stdout.no_fnmatch_line("rageval")
     assert [file.name for file in (project.path / ".rageval_cache").glob("replies*")] == ["replies.sqlite"]

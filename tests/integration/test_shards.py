@@ -410,8 +410,7 @@ def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
     project.gate("recall@1 max_drop=0.02")
     project.run("--rageval-update-baseline")
     before = (project.path / "rageval_baseline.json").read_bytes()
-    result = project.run("--rageval-sample=0.3", "--rageval-report=some.json")
-    result.assert_outcomes(passed=1)
+    result = project.run("--rageval-sample=0.3", "--rageval-report=some.json", passed=1)
     (test,) = document(project, "some.json")["tests"]
     n = test["evalset"]["size"]
     assert 5 < n < 40

@@ -44,7 +44,7 @@ def test_another_machine_finds_the_replies(project, llm, url):
     project.use(llm)
     project.test(SCORE)
     for folder in ("one", "other"):
-        project.run(f"--rageval-cache={url}", f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
+        project.run(f"--rageval-cache={url}", f"--rageval=cache_dir={folder}", passed=1)
         assert not (project.path / folder).exists()
     assert len(llm.requests) == 4
     _once(llm)
@@ -67,7 +67,7 @@ def test_a_cached_function_uses_the_store(project, llm, url, monkeypatch):
         """
     )
     for folder in ("one", "other"):
-        project.run(f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
+        project.run(f"--rageval=cache_dir={folder}", passed=1)
         assert not (project.path / folder).exists()
     assert (project.path / "calls").read_text().split() == ["slow"]
 
@@ -86,9 +86,9 @@ def test_a_folder_that_is_missing_is_not_made(tmp_path, monkeypatch, capsys, com
 def test_replies_of_the_local_folder_are_brought_to_the_store(project, llm, url):
     project.use(llm)
     project.test(SCORE)
-    project.run("--rageval=cache_dir=one").assert_outcomes(passed=1)
+    project.run("--rageval=cache_dir=one", passed=1)
     for folder in ("one", "other"):
-        project.run(f"--rageval-cache={url}", f"--rageval=cache_dir={folder}").assert_outcomes(passed=1)
+        project.run(f"--rageval-cache={url}", f"--rageval=cache_dir={folder}", passed=1)
     assert len(llm.requests) == 4
 
 
@@ -100,14 +100,17 @@ def test_machines_of_one_run_share_its_budget(project, llm, redis, monkeypatch, 
     project.test(SCORE)
     options = [f"--rageval-cache={redis.url}/0", "--rageval=max_calls=4"]
     monkeypatch.setenv(variable, "17")
-    project.run(*options, "--rageval=cache_dir=one").assert_outcomes(errors=1)
+    project.run(*options, "--rageval=cache_dir=one", errors=1)
     assert len(llm.requests) == 4
-    result = project.run(*options, "--rageval=cache_dir=other")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--rageval max_calls=4 is reached: 4 calls were made*"])
+    project.run(
+        *options,
+        "--rageval=cache_dir=other",
+        errors=1,
+        shows="*--rageval max_calls=4 is reached: 4 calls were made*",
+    )
     assert len(llm.requests) == 4
     monkeypatch.setenv(variable, "18")
-    project.run(*options, "--rageval=cache_dir=other").assert_outcomes(passed=1)
+    project.run(*options, "--rageval=cache_dir=other", passed=1)
     assert len(llm.requests) == 6
     _once(llm)
 
@@ -142,8 +145,7 @@ def test_a_server_that_stops_loses_no_reply(project, llm, redis):
     project.test(SCORE)
     llm.model = _stopping(redis, 3)
     options = [f"--rageval-cache={redis.url}/0", "--rageval=concurrency=1"]
-    result = project.run(*options)
-    result.assert_outcomes(passed=1)
+    result = project.run(*options, passed=1)
     name = f"redis://127.0.0.1:{redis.port}/0"
     result.stdout.fnmatch_lines(
         [f"*1 × {name} did not answer: meanwhile replies were kept in *.rageval_cache*"]
@@ -151,8 +153,8 @@ def test_a_server_that_stops_loses_no_reply(project, llm, redis):
     assert str(result.stdout).count("did not answer") == 1
     assert len(llm.requests) == 8
     redis.start()
-    project.run(*options).assert_outcomes(passed=1)
-    project.run(*options, "--rageval=cache_dir=other").assert_outcomes(passed=1)
+    project.run(*options, passed=1)
+    project.run(*options, "--rageval=cache_dir=other", passed=1)
     assert len(llm.requests) == 8
 
 
@@ -164,12 +166,10 @@ def test_a_limit_is_not_passed_while_the_count_is_away(project, llm, redis):
     project.test(SCORE)
     llm.model = _stopping(redis, 3)
     options = [f"--rageval-cache={redis.url}/0", "--rageval=concurrency=1", "--rageval=max_calls=8"]
-    result = project.run(*options)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*The limit of calls or cost is for all machines of the run*"])
+    project.run(*options, errors=1, shows="*The limit of calls or cost is for all machines of the run*")
     assert len(llm.requests) == 3
     redis.start()
-    project.run(*options).assert_outcomes(passed=1)
+    project.run(*options, passed=1)
     assert len(llm.requests) == 8
     _once(llm)
 
@@ -179,10 +179,10 @@ def test_a_server_that_was_never_there_is_an_error(project, llm, redis):
     project.use(llm)
     project.test(SCORE)
     redis.stop()
-    result = project.run(f"--rageval-cache={redis.url}/0")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*The cache redis://127.0.0.1:*/0 cannot be used: ConnectionError: *", "*Check the server*"]
+    project.run(
+        f"--rageval-cache={redis.url}/0",
+        errors=1,
+        shows=["*The cache redis://127.0.0.1:*/0 cannot be used: ConnectionError: *", "*Check the server*"],
     )
     assert llm.requests == []
     redis.start()
@@ -193,9 +193,11 @@ def test_a_server_that_evicts_is_refused(project, llm, redis):
     project.use(llm)
     project.test(SCORE)
     redis.client().config_set("maxmemory-policy", "allkeys-lru")
-    result = project.run(f"--rageval-cache={redis.url}/0")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*its maxmemory-policy is allkeys-lru, which deletes replies*"])
+    project.run(
+        f"--rageval-cache={redis.url}/0",
+        errors=1,
+        shows="*its maxmemory-policy is allkeys-lru, which deletes replies*",
+    )
     assert llm.requests == []
 
 
@@ -369,7 +371,7 @@ def test_the_commands_of_the_cache(project, llm, url, capsys, tmp_path):
         "of these 1 with another text, replaced" in _cache(capsys, "import", "--replace", str(tape), *at)[1]
     )
     assert _cache(capsys, "verify", *at)[:2] == (0, f"{url}: 4 good replies, 0 damaged entries\n")
-    project.run(f"--rageval-cache={url}", "--rageval-replay").assert_outcomes(passed=1)
+    project.run(f"--rageval-cache={url}", "--rageval-replay", passed=1)
     assert len(llm.requests) == 4
 
 
@@ -402,8 +404,8 @@ def pytest_rageval_register(registry):
 """)
     for folder in ("one", "other"):
         project.run(
-            f"--rageval-cache=team://{project.path}/shared", f"--rageval=cache_dir={folder}"
-        ).assert_outcomes(passed=1)
+            f"--rageval-cache=team://{project.path}/shared", f"--rageval=cache_dir={folder}", passed=1
+        )
     assert len(llm.requests) == 4
     monkeypatch.chdir(project.path)
     at = ("--cache", f"team://{project.path}/shared")
@@ -413,10 +415,13 @@ def pytest_rageval_register(registry):
     assert _cache(capsys, "export", "tape.jsonl", *at)[:2] == (0, "tape.jsonl: 4 replies written\n")
     status, _, err = _cache(capsys, "info", "--cache", "teem://x")
     assert (status, "Did you mean team?" in err) == (2, True)
-    result = project.run("--rageval-cache=teem://x")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*There is no store 'teem' for teem://x. Did you mean team?*", "*diskcache, redis, rediss, team.*"]
+    project.run(
+        "--rageval-cache=teem://x",
+        errors=1,
+        shows=[
+            "*There is no store 'teem' for teem://x. Did you mean team?*",
+            "*diskcache, redis, rediss, team.*",
+        ],
     )
 
 
@@ -433,7 +438,7 @@ def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
     project.use(llm)
     project.test(SCORE)
     folder, bomb = tmp_path / "shared", tmp_path / "executed"
-    project.run(f"--rageval-cache=diskcache:{folder}").assert_outcomes(passed=1)
+    project.run(f"--rageval-cache=diskcache:{folder}", passed=1)
     with diskcache.Cache(folder) as cache:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -448,7 +453,7 @@ def test_a_planted_pickle_is_not_executed(project, llm, tmp_path):
         cache.get("theirs")
         assert bomb.exists()
         bomb.unlink()
-    project.run(f"--rageval-cache=diskcache:{folder}", "--rageval=cache_dir=other").assert_outcomes(passed=1)
+    project.run(f"--rageval-cache=diskcache:{folder}", "--rageval=cache_dir=other", passed=1)
     assert main(["cache", "verify", "--cache", f"diskcache:{folder}"]) == 0
     assert not bomb.exists()
     assert len(llm.requests) == 6
@@ -464,7 +469,7 @@ def test_a_planted_file_name_leads_nowhere(project, llm, tmp_path):
     project.run(f"--rageval-cache=diskcache:{folder}")
     with diskcache.Cache(folder) as cache:
         cache._sql("UPDATE Cache SET mode = 3, filename = ? WHERE key LIKE '%reply%'", (str(victim),))
-    project.run(f"--rageval-cache=diskcache:{folder}").assert_outcomes(passed=1)
+    project.run(f"--rageval-cache=diskcache:{folder}", passed=1)
     assert victim.read_text() == "mine"
     assert len(llm.requests) == 8
 
@@ -474,6 +479,8 @@ def test_a_folder_that_evicts_is_refused(project, llm, tmp_path):
     diskcache.FanoutCache(tmp_path / "shared", shards=2).close()
     project.use(llm)
     project.test(SCORE)
-    result = project.run(f"--rageval-cache=diskcache:{tmp_path / 'shared'}")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*its eviction_policy is *", 'Make it with eviction_policy="none".'])
+    project.run(
+        f"--rageval-cache=diskcache:{tmp_path / 'shared'}",
+        errors=1,
+        shows=["*its eviction_policy is *", 'Make it with eviction_policy="none".'],
+    )

@@ -37,8 +37,7 @@ def _seen(project):
 )
 def test_a_run_without_tests_of_ours_starts_nothing(project, body):
     project.pytester.makepyfile(body)
-    result = project.run()
-    result.stdout.fnmatch_lines(["waited"])
+    result = project.run(shows="waited")
     result.stdout.no_fnmatch_line("*generator*")
 
 
@@ -57,25 +56,25 @@ def test_a_run_without_tests_of_ours_starts_nothing(project, body):
 )
 def test_the_first_test_of_ours_starts_it(project, body):
     project.pytester.makepyfile(test_a=PLAIN, test_b=body)
-    project.run().stdout.fnmatch_lines(["started"])
+    project.run(shows="started")
 
 
 def test_an_option_a_variable_a_table_and_a_baseline_start_it(project, monkeypatch):
     """An option, variable, table or baseline starts the plugin, so that its errors are reported in each run."""
     project.pytester.makepyfile(PLAIN)
-    project.run("--rageval=seed=1").stdout.fnmatch_lines(["started"])
-    project.run("-o", "rageval_seed=1").stdout.fnmatch_lines(["started"])
+    project.run("--rageval=seed=1", shows="started")
+    project.run("-o", "rageval_seed=1", shows="started")
     with monkeypatch.context() as patch:
         patch.setenv("RAGEVAL_GGUF", "a.gguf")
-        project.run().stdout.fnmatch_lines(["started"])
+        project.run(shows="started")
     table = project.path / "pyproject.toml"
     table.write_text("[project]\nname = 'a'\nversion = '1'\ndependencies = ['pytest-rageval']\n")
-    project.run().stdout.fnmatch_lines(["waited"])
+    project.run(shows="waited")
     table.write_text("[tool.rageval.models.generator]\nmodel = 'm'\n")
-    project.run().stdout.fnmatch_lines(["started"])
+    project.run(shows="started")
     table.unlink()
     (project.path / "rageval_baseline.json").write_text("{}")
-    project.run().stdout.fnmatch_lines(["started"])
+    project.run(shows="started")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +93,7 @@ def test_a_mark_from_a_conftest_further_down_is_in_time(project, hook):
     (folder / "test_it.py").write_text(
         "def test_one():\n    pass\n\ndef test_two():\n    pass\n", encoding="utf-8"
     )
-    result = project.run()
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["started", "*below/test_it.py::test_two*", "  pass *recall@2 *"])
+    project.run(passed=2, shows=["started", "*below/test_it.py::test_two*", "  pass *recall@2 *"])
 
 
 def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
@@ -107,10 +104,10 @@ def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
         "    assert EvaluationPlugin.get(pytestconfig).settings.gguf is None\n"
     )
     assert module.exists()
-    project.run_process("-k", "settings").assert_outcomes(passed=1, deselected=1)
+    project.run_process("-k", "settings", passed=1, deselected=1)
 
 
 def test_a_module_that_cannot_be_imported_is_annotated(project, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     project.pytester.makepyfile("import no_such_module\n")
-    project.run().stdout.fnmatch_lines(["::error file=*,title=*::*no_such_module*"])
+    project.run(shows="::error file=*,title=*::*no_such_module*")

@@ -67,7 +67,7 @@ def test_embeddings_are_cached_in_the_cache_folder(project, llm):
     project.use(llm)
     _use(project, "dense")
     for _ in range(2):
-        project.run("--rageval=cache_dir=here").assert_outcomes(passed=1)
+        project.run("--rageval=cache_dir=here", passed=1)
         assert len((project.path / "encoded.txt").read_text().splitlines()) == 24
     connection = sqlite3.connect(project.path / "here" / "embeddings.sqlite")
     assert connection.execute("SELECT count(*) FROM embeddings").fetchone() == (24,)
@@ -79,12 +79,13 @@ def test_what_a_technique_asks_is_planned_and_paid_once(project, llm):
     llm.model = _writer
     project.use(llm)
     _use(project, "HyDERetriever(dense, rageval_llm)")
-    plan = project.run("--rageval-plan")
-    plan.stdout.fnmatch_lines(["in total", "*≤ 8 *0 *≤ 8 *", "4 of the live requests are an upper bound*"])
+    project.run(
+        "--rageval-plan", shows=["in total", "*≤ 8 *0 *≤ 8 *", "4 of the live requests are an upper bound*"]
+    )
     assert not llm.requests
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert len(llm.requests) == 8
-    project.run("--rageval-replay").assert_outcomes(passed=1)
+    project.run("--rageval-replay", passed=1)
     assert len(llm.requests) == 8
 
 
@@ -94,4 +95,4 @@ def test_a_pool_a_question(project, llm):
     pools = "{f'What is the code of item-{n}?': DOCUMENTS[n - 1 : n + 2] for n in range(1, 5)}"
     made = "lambda pool: FusionRetriever(DenseRetriever(pool, encoder=rageval_encoder), rageval_llm)"
     _use(project, f"PooledRetriever({pools}, {made})")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)

@@ -16,7 +16,7 @@ BOTH = DROP.replace("max_drop", "min=0.9, max_drop")
 def _worse(project: Project, test: str) -> None:
     project.evalset(12)
     project.test(test)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(*range(1, 8))
 
 
@@ -28,8 +28,7 @@ def test_on_ci_the_failure_is_printed_once_at_the_test_and_its_summary_is_a_line
     monkeypatch.setenv("CI", "true")
     summary = "recall@1 0.417 < 0.9; drop 0.583 > 0.02"
     for style in ("auto", "long", "short", "line", "native"):
-        result = project.run(f"--tb={style}", "--durations=1", *workers)
-        result.assert_outcomes(failed=1)
+        result = project.run(f"--tb={style}", "--durations=1", *workers, failed=1)
         for once in (
             "recall@1 fell from 1.000 to 0.417 (allowed 0.02; minimum 0.9): 7 of 12 questions worse",
             " q2 1 → 0 ",
@@ -86,22 +85,21 @@ def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None
     result = project.run()
     (line,) = [line for line in result.outlines if line.startswith("accept")]
     assert line == "accept this drop: pytest --rageval-update-baseline test_it.py::test_gate"
-    project.run(*line.partition("pytest ")[2].split()).assert_outcomes(passed=1)
-    project.run().assert_outcomes(passed=1)
+    project.run(*line.partition("pytest ")[2].split(), passed=1)
+    project.run(passed=1)
 
 
 def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Project) -> None:
     """If a score also violates its minimum, the failure says to change the bound before the update."""
     _worse(project, BOTH)
-    project.run().stdout.fnmatch_lines(
-        [
+    project.run(
+        shows=[
             "accept this drop: change min or max in the test, then",
             "  pytest --rageval-update-baseline test_it.py::test_gate",
         ]
     )
     project.gate("recall@1 min=0.9")
-    result = project.run()
-    result.assert_outcomes(failed=1)
+    result = project.run(failed=1)
     assert "accept this" not in str(result.stdout)
 
 
@@ -111,24 +109,21 @@ def test_the_command_names_a_test_in_a_folder_and_its_parameters(project: Projec
     body = '@pytest.mark.parametrize("n", ["a b"])\n' + DROP.replace("()", "(n)")
     project.test(body)
     (project.path / "test_it.py").rename(project.path / "sub" / "test_it.py")
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     project.lose(*range(1, 8))
-    project.run().stdout.fnmatch_lines(
-        ["accept this drop: pytest --rageval-update-baseline 'sub/test_it.py::test_gate[[]a b]'"]
-    )
+    project.run(shows="accept this drop: pytest --rageval-update-baseline 'sub/test_it.py::test_gate[[]a b]'")
 
 
 def test_a_significant_gain_is_reported_with_the_update_command(project: Project) -> None:
     _worse(project, DROP)
-    project.run(UPDATE).assert_outcomes(passed=1)
+    project.run(UPDATE, passed=1)
     source = (project.path / "conftest.py").read_text(encoding="utf-8")
     worse = re.compile(r"\nfor name in \[(.*)\]:\n    del CORPUS\[name\]")
     lost = worse.search(source)
     assert lost is not None
     for missing, hinted in (('"doc-1"', True), (lost[1].removeprefix('"doc-1", '), False)):
         project.pytester.makeconftest(worse.sub(f"\nfor name in [{missing}]:\n    del CORPUS[name]", source))
-        result = project.run()
-        result.assert_outcomes(passed=1)
+        result = project.run(passed=1)
         hint = "test_it.py::test_gate: recall@1 gained 0.500, which is significant; lock it in: pytest "
         assert [line for line in result.outlines if "lock it" in line] == (
             [f"{hint}--rageval-update-baseline test_it.py::test_gate"] if hinted else []
@@ -142,8 +137,7 @@ def test_scores_of_citations_say_that_nothing_was_cited_and_which_item_equals_no
     )
     project.use(llm)
     project.gate("rel_recall.answer@1 min=0.9", "rel_recall.citation@1 min=0.9")
-    result = project.run("-vv", "--rageval-report=r.html")
-    result.assert_outcomes(failed=1)
+    result = project.run("-vv", "--rageval-report=r.html", failed=1)
     text = str(result.stdout)
     assert "      why         items 'the code', '77' equal no reference; cited nothing\n" in text
     assert "      why         item 'c1x' equals no reference; cited nothing\n" in text

@@ -31,7 +31,7 @@ def worse(project: Project) -> Project:
     project.evalset(12)
     project.policies(rare="alpha = 0.001\nsmall_set_drop = false")
     project.test(TESTS)
-    project.run("--rageval-update-baseline").assert_outcomes(passed=3)
+    project.run("--rageval-update-baseline", passed=3)
     project.lose(*range(1, 8))
     return project
 
@@ -62,7 +62,7 @@ def test_text_wraps_at_the_width_of_the_terminal(worse, monkeypatch, columns, wo
 def test_a_log_has_whole_lines(worse: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal, notes are not wrapped, whatever COLUMNS says, so that logs can be searched."""
     monkeypatch.setenv("COLUMNS", "40")
-    worse.run().stdout.fnmatch_lines(["    recall@1: baseline 1.000, drop 0.583 * 7 of 12 worse)"])
+    worse.run(shows="    recall@1: baseline 1.000, drop 0.583 * 7 of 12 worse)")
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,7 @@ def test_without_a_terminal_progress_is_a_line_at_a_time(slow, monkeypatch, work
     """Without a terminal each progress line has share, rate, time left and cost, and no carriage return."""
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     slow.test(GATE + GATE.replace("test_gate", "test_other").replace("em@1", "em@2"))
-    result = slow.run(*SLOW, *workers)
-    result.assert_outcomes(passed=2)
+    result = slow.run(*SLOW, *workers, passed=2)
     printed = f"{result.stdout}{result.stderr}"
     assert "\r" not in printed
     matches = [tuple(map(float, match)) for match in LINE.findall(printed)]
@@ -83,9 +82,12 @@ def test_a_server_that_refuses_is_named_within_ten_seconds_of_waiting(slow, llm,
     monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.3)
     monkeypatch.setattr(progress, "STALL_S", 0.2)
     llm.model = lambda _: Fault(429, message="slow down")
-    result = slow.run(*SLOW, "--rageval=patience=2")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["rageval: waiting for http://127.0.0.1* of at most 2 s): *429*"])
+    slow.run(
+        *SLOW,
+        "--rageval=patience=2",
+        errors=1,
+        shows="rageval: waiting for http://127.0.0.1* of at most 2 s): *429*",
+    )
 
 
 FIRST = '@pytest.mark.rageval_threshold("recall@1", min=0.1)\ndef test_first(): pass\n'

@@ -25,8 +25,7 @@ def test_the_header_says_that_a_timeout_counts_the_evaluation(project, monkeypat
     if where == "environment":
         monkeypatch.setenv("PYTEST_TIMEOUT", "60")
     project.ini(**keys)
-    result = project.run(*options)
-    result.assert_outcomes(passed=1)
+    result = project.run(*options, passed=1)
     assert HEADER in result.outlines
     project.ini(**keys, timeout_func_only="true")
     assert "timeout = 60" not in str(project.run(*options).stdout)
@@ -43,23 +42,22 @@ def test_without_a_timeout_the_header_says_nothing(project: Project) -> None:
 @pytest.mark.parametrize("arguments", ["10", "timeout=10", "10, func_only=False", "10, 'signal'"])
 def test_a_timeout_mark_on_a_marked_test_is_refused_with_the_remedy(project: Project, arguments: str) -> None:
     project.test(MARKED.format(arguments))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             "test_it.py::test_gate has the mark timeout, which counts the evaluation too: it is this test's setup, *",
             "Write @pytest.mark.timeout(10, func_only=True), or set timeout_func_only = true in pytest's *",
-        ]
+        ],
     )
 
 
 def test_a_timeout_mark_that_does_no_harm_is_allowed(project: Project) -> None:
     for arguments in ("10, func_only=True", "0"):
         project.test(MARKED.format(arguments))
-        project.run().assert_outcomes(passed=1)
+        project.run(passed=1)
     project.test(MARKED.format("10"))
-    project.run("-pno:timeout", "-W", "ignore").assert_outcomes(passed=1)
+    project.run("-pno:timeout", "-W", "ignore", passed=1)
     project.ini(timeout_func_only="true")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     project.test("@pytest.mark.timeout(10)\ndef test_plain(): pass\n")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)

@@ -13,16 +13,14 @@ def test_gate():
 
 def test_a_score_within_its_bound_passes(project):
     project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(passed=1)
+    result = project.run(passed=1)
     result.stdout.re_match_lines([r"  pass +recall@2 +1\.000 +≥ 0\.9 +4 +0\.510 to 1\.000"])
 
 
 def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(project):
     project.lose(3)
     project.test(GATE)
-    result = project.run()
-    result.assert_outcomes(failed=1)
+    result = project.run(failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
@@ -37,9 +35,7 @@ def test_a_score_below_its_minimum_fails_the_build_and_names_the_lost_questions(
 
 def test_a_score_above_its_maximum_fails(project):
     project.gate("precision@2 max=0.4")
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["precision@2: 0.500 is above the maximum 0.4: *"])
+    project.run(failed=1, shows="precision@2: 0.500 is above the maximum 0.4: *")
 
 
 def test_where_limits_a_threshold_to_a_slice(project):
@@ -50,9 +46,7 @@ def test_where_limits_a_threshold_to_a_slice(project):
         '@pytest.mark.rageval_threshold("recall@2", min=0.1, where={"topic": "odd"})\n'
         "def test_odd(): pass\n"
     )
-    result = project.run()
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["recall@2 where topic='odd': 0.000 is below *"])
+    project.run(passed=1, failed=1, shows="recall@2 where topic='odd': 0.000 is below *")
 
 
 def test_where_allows_other_examples_to_lack_what_a_score_needs(project):
@@ -64,19 +58,18 @@ def test_where_allows_other_examples_to_lack_what_a_score_needs(project):
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     bound = '@pytest.mark.rageval_threshold("contains.hit@2", min=0.9{})\ndef test_gate(): pass'
     project.test(bound.format(', where={"topic": "even"}'))
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     for unlike in ("", ', where={"topic": "odd"}', ', where={"topic": ["odd", "even"]}'):
         project.test(bound.format(unlike))
-        project.run().assert_outcomes(errors=1)
+        project.run(errors=1)
     project.test("def test_gate(rageval): rageval.score('contains.hit@2', where={'topic': 'even'})")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
 
 
 def test_all_thresholds_of_a_test_are_reported_together(project):
     project.lose(1)
     project.gate("recall@2 min=1.0", "mrr@2 min=0.99")
-    result = project.run()
-    result.stdout.fnmatch_lines(["recall@2: 0.750 is below *", "mrr@2: 0.750 is below *"])
+    project.run(shows=["recall@2: 0.750 is below *", "mrr@2: 0.750 is below *"])
 
 
 def test_markers_on_a_class_and_on_a_module_hold_for_every_test(project):
@@ -87,7 +80,7 @@ def test_markers_on_a_class_and_on_a_module_hold_for_every_test(project):
         "class TestAll:\n    def test_one(self): pass\n    def test_two(self): pass\n"
         "def test_three(): pass\n"
     )
-    project.run().assert_outcomes(failed=2, passed=1)
+    project.run(failed=2, passed=1)
 
 
 def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
@@ -95,9 +88,7 @@ def test_the_statements_of_a_marked_test_run_after_its_thresholds(project):
         '@pytest.mark.rageval_threshold("recall@2", min=0.5)\n'
         "def test_more(rageval):\n    assert len(rageval.examples) == 5\n"
     )
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E*assert 4 == 5*"])
+    project.run(failed=1, shows="E*assert 4 == 5*")
 
 
 def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
@@ -105,9 +96,9 @@ def test_lost_questions_are_counted_where_they_are_too_many_to_show(project):
     project.evalset(20)
     project.lose(*range(1, 16))
     project.gate("recall@1 min=0.9")
-    project.run().stdout.fnmatch_lines(["9 more (-v shows all): q7, q8, q9, q10, q11, q12, q13, q14, q15"])
-    project.run("-q").stdout.fnmatch_lines(["14 more *"])
-    project.run("-v").stdout.fnmatch_lines(["  q15  0 *"])
+    project.run(shows="9 more (-v shows all): q7, q8, q9, q10, q11, q12, q13, q14, q15")
+    project.run("-q", shows="14 more *")
+    project.run("-v", shows="  q15  0 *")
 
 
 def test_a_parametrized_retriever_multiplies_the_test(project):
@@ -118,9 +109,7 @@ def test_a_parametrized_retriever_multiplies_the_test(project):
         '    return search if request.param == "good" else lambda query, k: []\n'
     )
     project.test(GATE)
-    result = project.run("-v")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*test_gate?good? PASSED*", "*test_gate?empty? FAILED*"])
+    project.run("-v", passed=1, failed=1, shows=["*test_gate?good? PASSED*", "*test_gate?empty? FAILED*"])
 
 
 def test_a_threshold_of_one_class_leaves_a_class_alone_that_shares_the_test(project):
@@ -133,7 +122,7 @@ def test_a_threshold_of_one_class_leaves_a_class_alone_that_shares_the_test(proj
         '@pytest.mark.rageval_threshold("recall@1", min=0.9)\n'
         "class TestMarkedToo(Shared): marked = True\n"
     )
-    project.run().assert_outcomes(passed=3)
+    project.run(passed=3)
 
 
 BY_NAME = """
@@ -155,7 +144,7 @@ def test_a_fixture_that_is_asked_for_by_name_is_reported(project, workers):
     assert [score["spec"] for score in test["scores"]] == ["recall@1"]
     project.test(BY_NAME.format(0.5))
     project.lose(1, 2, 3)
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
 
 
 def test_a_late_threshold_of_one_parameter_is_not_of_the_others(project):
@@ -164,7 +153,7 @@ def test_a_late_threshold_of_one_parameter_is_not_of_the_others(project):
         '    pytest.param(True, marks=pytest.mark.rageval_threshold("recall@1", min=0.5)), False])\n'
         'def test_gate(gated, request): assert ("rageval" in request.node.fixturenames) == gated\n'
     )
-    project.run().assert_outcomes(passed=2)
+    project.run(passed=2)
 
 
 def test_a_threshold_added_too_late_is_an_error(project):
@@ -174,9 +163,7 @@ def test_a_threshold_added_too_late_is_an_error(project):
         '    request.node.add_marker(pytest.mark.rageval_threshold("recall@1", min=1))\n'
         "def test_gate(): pass\n"
     )
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["rageval_threshold does nothing here: *", "Mark the test in its file, *"])
+    project.run(failed=1, shows=["rageval_threshold does nothing here: *", "Mark the test in its file, *"])
 
 
 def test_a_threshold_of_another_plugin_is_checked(project):
@@ -188,4 +175,4 @@ def test_a_threshold_of_another_plugin_is_checked(project):
             '        item.add_marker(pytest.mark.rageval_threshold("recall@1", min=1))\n'
         )
     project.lose(1)
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)

@@ -29,8 +29,7 @@ def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
     spans(project, 1, 2, 3)
     project.pytester.makeconftest(RECORDED)
     project.test(GATE.format(bounds="min=0.7"))
-    result = project.run("--rageval=max_unscored=0.3", "--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
+    project.run("--rageval=max_unscored=0.3", "--rageval-report=report.json", passed=1)
     (test,) = project.read()["tests"]
     (score,) = test["scores"]
     assert {example["id"]: example["score"] for example in score["examples"]} == {
@@ -53,21 +52,20 @@ def test_production_is_the_baseline_of_the_retriever_to_come(project):
     now = (project.path / "conftest.py").read_text()
     project.pytester.makeconftest(RECORDED)
     project.test(GATE.format(bounds="max_drop=0.02"))
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     project.pytester.makeconftest(now)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     project.lose(*range(1, 13))
-    project.run().assert_outcomes(failed=1)
+    project.run(failed=1)
 
 
 def test_an_export_as_the_eval_set_is_an_error_with_a_remedy(project):
     (project.path / "evals.jsonl").write_text(lines([{"id": "a", "input": {"q": "When?"}, "output": {}}]))
     project.test(GATE.format(bounds="min=0.1"))
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    project.run(
+        errors=1,
+        shows=[
             'evals.jsonl line 1: "question" is missing. Found: id, input, output.',
             "*`rageval evalset from-traces*",
-        ]
+        ],
     )

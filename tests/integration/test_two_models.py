@@ -35,8 +35,7 @@ def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
         f"--rageval=judge_base_url={judge.url}",
         "--rageval-report=report.json",
     )
-    result = project.run(*options)
-    result.assert_outcomes(passed=1)
+    result = project.run(*options, passed=1)
     assert (_judged(llm), _judged(judge)) == ({False}, {True})
     assert (llm.keys, judge.keys) == ({"Bearer sk-secret"}, {"Bearer sk-judge"})
     result.stdout.fnmatch_lines(
@@ -47,7 +46,7 @@ def test_the_judge_may_be_at_another_server(project, llm, judge, monkeypatch):
     live = {name: usage["live"] for name, usage in report["llm"]["servers"].items()}
     assert live == {llm.url: len(llm.requests), f"{judge.url} (judge)": len(judge.requests)}
     result.stdout.fnmatch_lines([f"*{judge.url} (judge): {len(judge.requests)} live, *"])
-    project.run(*options).assert_outcomes(passed=1)
+    project.run(*options, passed=1)
     assert "servers" not in project.read()["llm"]
 
 
@@ -55,7 +54,7 @@ def test_the_generators_key_is_not_sent_to_the_judges_server(project, llm, judge
     project.use(llm)
     monkeypatch.setenv("RAGEVAL_JUDGE_BASE_URL", judge.url)
     project.test(GATE)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert (llm.keys, judge.keys) == ({"Bearer sk-secret"}, {"Bearer none"})
 
 
@@ -76,7 +75,7 @@ api_key_env = "THEIRS"
 parameters = {{ reasoning_effort = "low" }}
 """,
     )
-    project.run("--rageval-judge-model=typed").assert_outcomes(passed=1)
+    project.run("--rageval-judge-model=typed", passed=1)
     assert (llm.keys, judge.keys) == ({"Bearer sk-printed"}, {"Bearer sk-theirs"})
     assert {body["model"] for body in llm.requests} == {"writer"}
     assert {body["model"] for body in judge.requests} == {"typed"}
@@ -99,9 +98,9 @@ def test_parameters_are_part_of_the_request_and_of_the_baseline(project, llm):
     project.use(llm)
     project.evalset(6)
     project.test(EM.replace("min=0.9", "max_drop=0.1"))
-    project.run("--rageval-update-baseline").assert_outcomes(passed=1)
+    project.run("--rageval-update-baseline", passed=1)
     first = len(llm.requests)
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     assert len(llm.requests) == first
     result = project.run('--rageval=parameters={"reasoning_effort": "low", "max_completion_tokens": 9}')
     assert len(llm.requests) == 2 * first
@@ -131,21 +130,23 @@ def test_without_parameters_nothing_of_them_is_written(project, llm):
 def test_the_embedded_model_takes_no_parameters(project):
     """Parameters for the embedded model are an error, since the model would ignore them."""
     project.test(EM)
-    result = project.run('--rageval=parameters={"seed": 1}')
-    result.stdout.fnmatch_lines(["*Parameters are set (seed), and the embedded model takes none.*"])
+    project.run(
+        '--rageval=parameters={"seed": 1}',
+        shows="*Parameters are set (seed), and the embedded model takes none.*",
+    )
 
 
 def test_a_missing_key_is_named_at_once(project, monkeypatch):
     project.test(GATE)
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    result = project.run("--rageval-model=m1")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
+    result = project.run(
+        "--rageval-model=m1",
+        errors=1,
+        shows=[
             "*No key is set for the server at https://api.openai.com/v1: OPENAI_API_KEY is empty.",
             "*Set it, or name a server that needs no key with --rageval-base-url or OPENAI_BASE_URL. *",
-        ]
+        ],
     )
     result.stdout.no_fnmatch_line("*tried*")
 
@@ -155,17 +156,15 @@ def test_a_missing_key_of_the_judge_is_named_too(project, llm, monkeypatch):
     project.use(llm)
     project.test(GATE)
     _table(project, f'{JUDGE}api_key_env = "THEIRS"\n')
-    result = project.run()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*No key is set for the server at {llm.url}: THEIRS is empty."])
+    project.run(errors=1, shows=f"*No key is set for the server at {llm.url}: THEIRS is empty.")
     assert _judged(llm) == {False}
     monkeypatch.setenv("THEIRS", "sk-theirs")
-    project.run().assert_outcomes(passed=1)
+    project.run(passed=1)
     monkeypatch.delenv("THEIRS")
     monkeypatch.delenv("OPENAI_API_KEY")
-    project.run().assert_outcomes(passed=1)
-    project.run("--rageval-replay").assert_outcomes(passed=1)
-    project.run("--rageval-plan", "--rageval-refresh").assert_outcomes(skipped=1)
+    project.run(passed=1)
+    project.run("--rageval-replay", passed=1)
+    project.run("--rageval-plan", "--rageval-refresh", skipped=1)
 
 
 def test_a_judges_server_without_a_model_is_an_error(project, judge):
@@ -174,9 +173,9 @@ def test_a_judges_server_without_a_model_is_an_error(project, judge):
     # A generator in the conftest, so that the embedded model is not needed.
     generator = "def rageval_generator(): return lambda question, passages: passages[0].text"
     project.add(f"@pytest.fixture(scope='session')\n{generator}")
-    result = project.run(f"--rageval=judge_base_url={judge.url}")
-    result.stdout.fnmatch_lines(
-        ["*The judge has a server, a key or parameters of its own, but no model is named*"]
+    project.run(
+        f"--rageval=judge_base_url={judge.url}",
+        shows="*The judge has a server, a key or parameters of its own, but no model is named*",
     )
 
 
@@ -184,9 +183,7 @@ def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge)
     llm.served, judge.served = "m1-left", "m1-right"
     project.use(llm)
     project.test(GATE)
-    project.run(f"--rageval=judge_base_url={judge.url}", "--rageval-report=report.json").assert_outcomes(
-        passed=1
-    )
+    project.run(f"--rageval=judge_base_url={judge.url}", "--rageval-report=report.json", passed=1)
     (test,) = project.read()["tests"]
     assert test["served"] == {f"m1 at {llm.url}": ["m1-left"], f"m1 at {judge.url}": ["m1-right"]}
 
@@ -194,8 +191,12 @@ def test_one_model_at_two_servers_is_served_under_two_names(project, llm, judge)
 def test_a_plan_says_what_each_server_is_asked(project, llm, judge):
     project.use(llm)
     project.test(GATE)
-    result = project.run("--rageval-plan", "--rageval-judge-model=j", f"--rageval=judge_base_url={judge.url}")
-    result.stdout.fnmatch_lines([f"{llm.url}: 12 live, *"])
+    result = project.run(
+        "--rageval-plan",
+        "--rageval-judge-model=j",
+        f"--rageval=judge_base_url={judge.url}",
+        shows=f"{llm.url}: 12 live, *",
+    )
     result.stdout.fnmatch_lines([f"{judge.url} (judge): ≤ 16 live, *"])
     assert not llm.requests
     assert not judge.requests
@@ -212,8 +213,7 @@ def test_workers_have_the_same_two_servers(project, llm, judge, monkeypatch):
         f"{GENERATOR}api_key_command = {json.dumps([sys.executable, '-c', 'print(1)'])}\n"
         f'{JUDGE}model = "j"\nbase_url = "{judge.url}"\napi_key_env = "THEIRS"\nmax_calls = 500\n',
     )
-    result = project.run_process("-n", "2", "--rageval-report=report.json")
-    result.assert_outcomes(passed=3)
+    project.run_process("-n", "2", "--rageval-report=report.json", passed=3)
     assert (llm.keys, judge.keys) == ({"Bearer 1"}, {"Bearer sk-theirs"})
     assert (_judged(llm), _judged(judge)) == ({False}, {True})
     servers = project.read()["llm"]["servers"]

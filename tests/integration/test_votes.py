@@ -47,9 +47,11 @@ def test_the_majority_counts_and_the_flip_rate_is_reported(project, llm, votes, 
     project.ini(rageval_model="m1", rageval_judge_votes="3", rageval_max_unscored="0.5")
     # References and answers with gold are the same texts, so both scores use the same verdict.
     project.test(GATE.replace("0.9", "0.7"))
-    result = project.run("--rageval-report=report.json")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["generator m1 at * (temperature 0.5), answers judged by m1 in 3 votes"])
+    result = project.run(
+        "--rageval-report=report.json",
+        passed=1,
+        shows="generator m1 at * (temperature 0.5), answers judged by m1 in 3 votes",
+    )
     assert f"    answer.correct@1, llm_reteval@1: {line}" in result.outlines
     scores = project.read()["tests"][0]["scores"]
     first = scores[0]["examples"][0]
@@ -77,8 +79,7 @@ def test_each_vote_is_cached(project, llm):
     request_counts = []
     for votes in (3, 5, 3, 5):
         llm.requests.clear()
-        result = project.run("-s", f"--rageval=judge_votes={votes}")
-        result.stdout.fnmatch_lines([f"*score {float(votes == 3)}*"])
+        project.run("-s", f"--rageval=judge_votes={votes}", shows=f"*score {float(votes == 3)}*")
         request_counts.append(len(llm.requests))
     assert request_counts == [1 + 3, 2, 0, 0]
     llm.requests.clear()
@@ -91,15 +92,16 @@ def test_votes_are_planned_and_within_the_budget(project, llm):
     project.use(llm)
     project.test("def test_own(rageval): rageval.score('answer.correct@1')\n")
     votes = "--rageval=judge_votes=3"
-    project.run("--rageval-plan", votes).stdout.fnmatch_lines(["in total", "* ≤ 16 * 0 * ≤ 16 *"])
+    project.run("--rageval-plan", votes, shows=["in total", "* ≤ 16 * 0 * ≤ 16 *"])
     assert not llm.requests
-    result = project.run(votes, "--rageval=max_calls=10")
-    result.stdout.fnmatch_lines(["*--rageval max_calls=10 is reached: 10 calls were made.*"])
+    project.run(
+        votes, "--rageval=max_calls=10", shows="*--rageval max_calls=10 is reached: 10 calls were made.*"
+    )
     assert len(llm.requests) == 10
-    project.run(votes).assert_outcomes(passed=1)
+    project.run(votes, passed=1)
     # Two votes that agree are the majority of three.
     assert len(llm.requests) == 12
-    project.run(votes, "--rageval-replay").assert_outcomes(passed=1)
+    project.run(votes, "--rageval-replay", passed=1)
 
 
 def test_a_judge_of_the_users_is_asked_once(project):
@@ -117,7 +119,5 @@ def test_a_judge_of_the_users_is_asked_once(project):
         "def rageval_generator(): return lambda question, passages: str(passages[0])\n"
     )
     project.test("def test_own(rageval): assert rageval.score('answer.correct@1') == 1\n")
-    result = project.run("-s", "--rageval=judge_votes=3")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*asked 4 times*"])
+    result = project.run("-s", "--rageval=judge_votes=3", passed=1, shows="*asked 4 times*")
     result.stdout.no_fnmatch_line("*flip rate*")

@@ -101,9 +101,7 @@ def test_a_worker_that_crashes_loses_no_earlier_test(project, monkeypatch):
 def test_an_eval_set_that_no_selected_test_scores_is_a_warning(project):
     """The workers run no test: they tell of the marks when they end."""
     project.test(UNMARKED)
-    project.run_process("-n2", "-k", "none").stdout.fnmatch_lines(
-        ["warning: rageval_evalset('evals.jsonl') on *"]
-    )
+    project.run_process("-n2", "-k", "none", shows="warning: rageval_evalset('evals.jsonl') on *")
 
 
 def test_a_test_that_is_marked_late_has_progress(project, monkeypatch):

@@ -271,7 +271,9 @@ async def test_a_call_that_cannot_be_counted_stays_set_aside_until_it_can(databa
     assert _spent(database) == pytest.approx(Spent(calls=2, cost=2 * COST))
 
 
-async def test_no_process_waits_for_one_that_is_known_to_be_dead(databases: Open, fake_time: FakeTime) -> None:
+async def test_no_process_waits_for_one_that_is_known_to_be_dead(
+    databases: Open, fake_time: FakeTime
+) -> None:
     first_database, second_database = databases(), databases()
     others_active = [True]
     budget = _budget(max_calls=1)
