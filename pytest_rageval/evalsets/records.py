@@ -15,7 +15,14 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import EMPTY_MAPPING, RETRIEVER_CONTEXT, EvalSet, Example, Gold, Nugget
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.files import ARRAY_REMEDY
-from pytest_rageval.lib.foreign_values import as_identifier, id_key, id_keys, is_identifier, is_missing, whole_number
+from pytest_rageval.lib.foreign_values import (
+    as_identifier,
+    id_key,
+    id_keys,
+    is_identifier,
+    is_missing,
+    whole_number,
+)
 
 Record = dict[str, Any]
 """A record: what its fields are is not known until `Check` has read them."""
