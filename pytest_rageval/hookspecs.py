@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
     from pytest_rageval.calls.event_loop import BackgroundEventLoop
     from pytest_rageval.core.errors import Planned
+    from pytest_rageval.core.evalset import EvalSet
     from pytest_rageval.core.outcome import Score
     from pytest_rageval.core.ranking import Ranking
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput, ThresholdResult
     from pytest_rageval.models import ConfiguredModels
     from pytest_rageval.models.sources import MakeSource
+    from pytest_rageval.models.usage import Usage
     from pytest_rageval.options.settings import Settings
+    from pytest_rageval.reports.document import TestEntry
     from pytest_rageval.retrievers import Retriever
     from pytest_rageval.retrievers.adapters import Adapter
     from pytest_rageval.run import FinishedRun
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.registry import Registry
     from pytest_rageval.run.test import PartialScores, TestRun
-    from pytest_rageval.scores.annotator_agreement import AgreementRequest
+    from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest
 
 VERSION: Final = 1
 
@@ -131,6 +134,11 @@ def pytest_rageval_client(models: "ConfiguredModels") -> None:
     """
 
 
+@hookspec(firstresult=True)
+def pytest_rageval_part(settings: "Settings", evalset: "EvalSet") -> "EvalSet | None":
+    """Return the part of an eval set that this run scores; None to leave it to the core, which draws the sample."""
+
+
 @hookspec
 def pytest_rageval_before_test(test: "JudgedTest") -> "Sequence[str] | None":
     """Do what a test needs besides its thresholds, before their scores are evaluated; return errors. A merge calls it.
@@ -160,6 +168,11 @@ def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
 @hookspec(firstresult=True)
 def pytest_rageval_evaluate_call(test: "TestRun", threshold: "Threshold") -> "Score | None":
     """Return the score of a call of `rageval.score` in place of the core; None to leave it to the core."""
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_evaluate_agreement(test: "TestRun", request: "AgreementRequest") -> "Agreement | None":
+    """Return the table of a call of `rageval.agreement` in place of the core; None to leave it to the core."""
 
 
 @hookspec(firstresult=True)
@@ -243,6 +256,19 @@ def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, object] | No
 
     Raises:
         RagevalError: the run fails, with this message.
+    """
+
+
+@hookspec(firstresult=True)
+def pytest_rageval_summary(
+    settings: "Settings", tests: "Sequence[TestEntry]", usage_of: "Mapping[str, Usage]"
+) -> Sequence[str] | None:
+    """Return the lines that a run prints at its end in place of the table, with -q too; None to leave it to the core.
+
+    Args:
+        settings: the resolved options.
+        tests: the entries of the tests in the report.
+        usage_of: the usage of models by each test that has results, by node id.
     """
 
 

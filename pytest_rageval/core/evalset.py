@@ -257,6 +257,11 @@ class EvalSet:
     examples: tuple[Example, ...]
     part: SubsetInfo | None = None
 
+    @property
+    def is_split(self) -> bool:
+        """Whether other shards have the other examples."""
+        return self.part is not None and self.part.shard not in {"", "1/1"}
+
     def __len__(self) -> int:
         return len(self.examples)
 

@@ -1,6 +1,6 @@
 """Reads eval sets: `load()` reads a file or a folder, `load_records()` records in Python. Both return an `EvalSet`.
 
-- `loading`: `load()` and `load_records()`. `formats`: recognises and reads each format.
+- `loading`: `load()`, `load_records()`, the eval sets of a run. `formats`: recognises and reads each format.
 - `field_map`: renames fields. `records`: converts records to examples and back, and checks every field.
 - `sampling`: draws a random sample while reading; selects a sample by a hash of the ids, or a shard of it.
 - `files`: strict JSON. `corpus`: corpora.

@@ -13,7 +13,15 @@ from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.evalset import EXCLUDED, RETRIEVER_CONTEXT, EvalSet, Example, Gold
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.evalsets.formats import COMMON_OPTIONS, FORMATS, Format, find_format
-from pytest_rageval.evalsets.records import FIELDS, OWN_FIELD_SET, Check, Record, Records, from_records
+from pytest_rageval.evalsets.records import (
+    FIELDS,
+    OWN_FIELD_SET,
+    Check,
+    Record,
+    Records,
+    check_evalset,
+    from_records,
+)
 from pytest_rageval.lib.files import refuse_special, write_atomically
 from pytest_rageval.lib.foreign_values import JsonObject, data_frame_rows, id_key, is_data_frame, to_plain
 from pytest_rageval.lib.lazy import Lazy
@@ -311,3 +319,42 @@ def _line(example: Example) -> bytes:
     except UnicodeEncodeError:
         # A lone surrogate cannot be encoded in UTF-8, but JSON can escape it.
         return json.dumps(record, allow_nan=False).encode() + b"\n"
+
+
+class Sources:
+    """The eval sets of a run: each file is read once."""
+
+    def __init__(self, formats: Mapping[str, Format]) -> None:
+        self._formats = formats
+        self._evalsets: dict[tuple[Path, str], EvalSet] = {}
+        self._checked: dict[int, tuple[EvalSet, EvalSet]] = {}
+
+    def evalset(
+        self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, object] | None = None
+    ) -> EvalSet:
+        """Return the eval set of a marker: of a path, an `EvalSet`, or records; InputError if it is none of these."""
+        options = LoadOptions.parse(keywords or {})
+        if isinstance(source, EvalSet):
+            if keywords:
+                raise InputError(
+                    "rageval_evalset has an EvalSet, which is used unchanged: "
+                    f"{', '.join(keywords)} would have no effect."
+                )
+            if id(source) not in self._checked:
+                # A reference to the source prevents that another object gets its id.
+                self._checked[id(source)] = source, check_evalset(source)
+            return self._checked[id(source)][1]
+        if isinstance(source, str | Path):
+            path = find_file("eval set", source, bases=bases)
+            key = (path, repr(options))
+            if key not in self._evalsets:
+                self._evalsets[key] = load(path, options, formats=self._formats)
+            return self._evalsets[key]
+        records = load_records(source, options)
+        if records is None:
+            raise InputError(
+                f"rageval_evalset needs the path of an eval set, found {type(source).__name__}.\n"
+                'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset, or an '
+                "EvalSet."
+            )
+        return records

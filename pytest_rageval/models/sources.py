@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
 from pytest_rageval.core.errors import REPLY_PLACEHOLDER, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.models.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
@@ -30,6 +30,7 @@ from pytest_rageval.models.summaries import (
     words_of,
 )
 from pytest_rageval.models.usage import ESTIMATED, UNKNOWN_ANSWER_TOKENS, Price, Prices, Tier, Usage
+from pytest_rageval.options.settings import Settings
 
 LIST_MODELS: Final = ("GET", "/models")  # a request that costs nothing, and counts as none
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause
@@ -53,6 +54,31 @@ class GatewaySettings:
     tiers: tuple[Tier, ...] = ()  # a plan also estimates the cost in these tiers
     make_source: "MakeSource | None" = None  # makes the source in a live run; None for `LiveSource`
     open_store: OpenStore | None = None  # opens the store; None for the SQLite store of the cache folder
+
+    @classmethod
+    def of(cls, settings: Settings, *, run: str, **others: Any) -> Self:
+        """Return the settings of a run with these options; `others` are fields of this class."""
+        effects, cassette = settings.effects, settings.cassette
+        if cassette is not None and "needs no cassette" in effects and not cassette.exists():
+            cassette = None
+        servers = settings.generator.server, settings.judge.server
+        addresses = frozenset(server.base_url.public for server in servers if server.base_url)
+        mode: Literal["live", "replay", "plan"] = "replay" if "sends nothing" in effects else "live"
+        return cls(
+            cache_dir=settings.cache_dir,
+            cassette=cassette,
+            mode="plan" if "has placeholders" in effects else mode,
+            run=settings.run or run,
+            refresh="sends again" in effects,
+            record="keeps replies" in effects,
+            record_prompts="keeps replies" in effects and settings.record_prompts,
+            limits=Limits(settings.max_calls, settings.max_cost),
+            max_timeout_s=max(server.timeout for server in servers),
+            base_urls=addresses if len(addresses) > 1 else frozenset(),
+            prices=settings.prices,
+            tiers=settings.tiers,
+            **others,
+        )
 
 
 class Source(ABC):

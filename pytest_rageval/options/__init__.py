@@ -10,7 +10,7 @@ with the spelling that works.
 """
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import chain
@@ -54,6 +54,26 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
+Effect = Literal[
+    "sends nothing",  # no request is sent: a missing reply is an error, unless a source of replies has another
+    "lacks replies",  # replies, and so results, may be missing: a test may receive stubs in their place
+    "has placeholders",  # a missing reply is counted, and a placeholder takes its place
+    "sends again",  # a stored reply is not used
+    "keeps replies",  # the replies that are used are kept, to be recorded
+    "needs no cassette",  # the cassette that is named need not exist
+    "leaves out questions",
+    "compares nothing",  # no score is compared with the baseline at the end of the run
+    "replaces the baseline",  # the scores are written to the baseline instead
+    "is merged",  # `rageval merge` judges the scores, and writes what a whole run writes
+    "reports nothing",
+    "is a step",  # the run is a part of another one, which prints the summary and writes the files
+    "answers applications",  # requests may come from an application, at any time
+    "flex tier",  # requests are sent to this tier of the server, at a lower price
+    "batch tier",
+]
+"""What an option means for a run. The core asks for these, and not which option it is."""
+
+
 class Values(Protocol):
     """What has the values of options: `Settings`."""
 
@@ -84,7 +104,7 @@ class Option(Generic[T]):
         variable: the environment variable with its default; it turns a switch on unless it says no.
         is_reported: whether reports name its value, if that is not the default.
         is_written: whether a run writes this file, so that a change of it is no change of the code under test.
-        leaves_out: returns, for the settings of a run, whether the option makes the run leave out questions.
+        effects: returns, for the settings of a run, what the option means for it.
         plan_note: a line in the plan of a run with this option.
     """
 
@@ -102,7 +122,7 @@ class Option(Generic[T]):
     variable: str = ""
     is_reported: bool = False
     is_written: bool = False
-    leaves_out: Callable[[Any], bool] = lambda _: False
+    effects: Callable[[Any], Collection[Effect]] = lambda _: ()
     plan_note: str = ""
 
     @overload
@@ -283,6 +303,7 @@ class CoreOptions:
         "flex",
         "use the flex tier of servers (service_tier): a lower price, and slower replies. The default of "
         "--rageval timeout=SECONDS is then 900 s, that of --rageval patience=SECONDS 3600 s",
+        effects=lambda settings: ("flex tier",) if settings.flex else (),
     )
     cache: "Option[Path | StoreURL | None]" = Option(
         "cache", "PLACE", Lazy("lib.secret", "parse_public_cache"), None,
@@ -297,12 +318,12 @@ class CoreOptions:
     refresh: Option[bool] = switch(
         "refresh",
         "send requests even if the cache or the cassette has the reply",
-        is_flag=True,
+        is_flag=True, effects=lambda settings: ("sends again",) if settings.refresh else (),
     )
     replay: Option[bool] = switch(
         "replay",
         "send no requests; a reply that is neither in the cache nor in the cassette is an error",
-        is_flag=True,
+        is_flag=True, effects=lambda settings: ("sends nothing",) if settings.replay else (),
     )
     cassette: Option[Path | None] = Option(
         "cassette", "FILE", Path, None,
@@ -313,6 +334,7 @@ class CoreOptions:
         "record",
         "write the replies of this run to the cassette",
         is_flag=True,
+        effects=lambda settings: ("keeps replies", "needs no cassette") if settings.record else (),
     )
     record_prompts: Option[bool] = switch(
         "record_prompts",
@@ -359,8 +381,10 @@ class CoreOptions:
         "update_baseline",
         "write the scores of this run to the baseline instead of comparing them with it. Only on the command line. "
         "Refused under CI=true, unless it is --rageval-update-baseline=force",
-        parse=parse_update, switch_values=("force",), in_ini=False,
-        is_flag=True,
+        parse=parse_update, switch_values=("force",), in_ini=False, is_flag=True,
+        effects=lambda settings: (
+            ("replaces the baseline", "compares nothing") if settings.update_baseline else ()
+        ),
     )
     pin_baseline: Option[bool] = switch(
         "pin_baseline",
@@ -402,8 +426,8 @@ class CoreOptions:
         "sample", "SHARE", parse_positive_share, 1.0,
         "score only this share of the questions of every eval set, chosen by a hash of their ids, so the same in "
         "each run. They are compared with the baseline's scores of the same questions. Only on the command line",
-        in_ini=False, leaves_out=lambda settings: settings.sample < 1,
-        is_flag=True,
+        in_ini=False, is_flag=True,
+        effects=lambda settings: {"leaves out questions"} if settings.sample < 1 else (),
     )
     report: "Option[tuple[Path | Address, ...]]" = Option(
         "report", "FILE", parse_destination, (),

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
-from pytest_rageval.options import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_S, CoreOptions, Option, all_options
+from pytest_rageval.options import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_TIMEOUT_S,
+    CoreOptions,
+    Effect,
+    Option,
+    all_options,
+)
 
 if TYPE_CHECKING:
     from pytest_rageval.options.presets import Preset
@@ -16,6 +23,9 @@ T = TypeVar("T")
 
 Role = Literal["generator", "judge"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+Tier = Literal["flex", "batch"]
+"""The cheaper service tiers: requests that the server answers when it has time, and requests in batches."""
 
 Api = Literal["chat", "responses"]
 """The API of a model: `/chat/completions`, or `/responses` for models without chat completions."""
@@ -181,56 +191,20 @@ class Settings(CoreOptions):
             return tuple(name.strip() for name in self.judge.model.split(","))
         return () if self.embedded or self.generator.model is None else (self.generator.model,)
 
-    # The options of the modes that extensions add, as far as other parts depend on the mode of a run.
-
-    @property
-    def plan(self) -> bool:
-        return bool(self._values.get("plan"))
-
-    @property
-    def batch(self) -> bool | Literal["submit", "status", "collect"]:
-        return self._values.get("batch") or False
-
-    @property
-    def gateway(self) -> bool:
-        return bool(self._values.get("gateway"))
-
-    @property
-    def shard(self) -> tuple[int, int] | None:
-        return self._values.get("shard")
-
-    @property
-    def shard_index(self) -> int:
-        return 1 if self.shard is None else self.shard[0]
-
-    @property
-    def shard_count(self) -> int:
-        return 1 if self.shard is None else self.shard[1]
-
-    @property
-    def collects(self) -> bool:
-        """Whether this run collects its requests for a batch instead of sending them."""
-        return self.batch == "submit" and not self.plan
-
-    @property
-    def may_lack_replies(self) -> bool:
-        """Whether replies, and so results, may be missing: in a plan, and while a batch is collected."""
-        return self.plan or self.collects
-
-    @property
-    def plans_without_cassette(self) -> bool:
-        """Whether this is a plan before the cassette is recorded."""
-        return self.plan and self.cassette is not None and not self.cassette.exists()
-
-    @property
-    def is_step(self) -> bool:
-        """Whether this run is a single step of a run in batches: it writes no reports."""
-        return isinstance(self.batch, str)
-
     @property
     def tiers(self) -> tuple[Literal["flex", "batch"], ...]:
         """The cheaper service tiers that this run uses."""
-        return (*(("flex",) if self.flex else ()), *(("batch",) if self.batch else ()))
+        flex, batch = ("flex tier" in self.effects, "batch tier" in self.effects)
+        return (*(("flex",) if flex else ()), *(("batch",) if batch else ()))
+
+    def value_of(self, name: str) -> Any:
+        """Return the value of an option that an extension declares; None if the extension is not installed."""
+        return next((self[option] for option in all_options() if option.name == name), None)
+
+    @cached_property
+    def effects(self) -> frozenset[Effect]:
+        """What the options mean for this run, whichever they are."""
+        return frozenset(effect for option in all_options() for effect in option.effects(self))
 
     @property
     def _policy_options(self) -> dict[str, Any]:

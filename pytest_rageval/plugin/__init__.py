@@ -6,7 +6,8 @@ plugin only when a run has a marked test.
 - `lazy_start`: waits for a marked test, then imports and registers the rest. `workers`: waits for the workers of
   pytest-xdist.
 - `markers`: the markers, and checks of marks.
-- `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests; the fixtures here take their values from it.
+- `runner`: `EvaluationPlugin`, the hooks that evaluate marked tests, and the session that they share; the fixtures here
+  take their values from it.
 - `rageval_fixture`: the object that tests receive as `rageval`.
 - `summary`, `terminal`, `progress`: output.
 - `settings_command`: `rageval settings`.
@@ -235,7 +236,7 @@ def rageval_reference_retriever() -> object:
 @pytest.fixture(scope="session")
 def rageval_prompts(pytestconfig: pytest.Config) -> Mapping[str, str]:
     """Prompts that replace the package's own, by name. Default: the file of --rageval prompts=FILE, then the preset."""
-    return get_evaluation_plugin(pytestconfig).prompts
+    return get_evaluation_plugin(pytestconfig).process.prompts
 
 
 @pytest.fixture(scope="session")
@@ -252,25 +253,25 @@ def rageval_generator(
     given = request.config.hook.pytest_rageval_default_fixture(name="rageval_generator", request=request)
     if given is not None:
         return given
-    return get_evaluation_plugin(request.config).generator(rageval_prompts, rageval_client)
+    return get_evaluation_plugin(request.config).process.generator(rageval_prompts, rageval_client)
 
 
 @pytest.fixture(scope="session")
 def rageval_judge(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> object:
     """The judge: compare(question, references, prediction), or an object with it. Default: the configured model."""
-    return get_evaluation_plugin(pytestconfig).judge(rageval_prompts, rageval_client)
+    return get_evaluation_plugin(pytestconfig).process.judge(rageval_prompts, rageval_client)
 
 
 @pytest.fixture(scope="session")
 def rageval_llm(pytestconfig: pytest.Config, rageval_prompts: object, rageval_client: object) -> "LLM":
     """The configured model for your own code: complete(messages), acomplete(messages), cached(function)."""
-    return get_evaluation_plugin(pytestconfig).llm(rageval_prompts, rageval_client)
+    return get_evaluation_plugin(pytestconfig).process.llm(rageval_prompts, rageval_client)
 
 
 @pytest.fixture(scope="session")
 def _rageval_session(pytestconfig: pytest.Config) -> "Session":
     """The session of this process, for fixtures of extensions."""
-    return get_evaluation_plugin(pytestconfig).session
+    return get_evaluation_plugin(pytestconfig).process.session
 
 
 @pytest.fixture
@@ -284,7 +285,9 @@ def rageval(
 ) -> "Rageval":
     """Scores of the retriever under test: score(spec), retrieve(query, k), answer(question, k), examples."""
     plugin = get_evaluation_plugin(request.config)
-    with plugin.exceptions_as_failures():
+    from pytest_rageval.plugin.rageval_fixture import exceptions_as_failures  # noqa: PLC0415 - with most of the package
+
+    with exceptions_as_failures():
         return plugin.evaluate(
             request.node,
             rageval_retriever,

@@ -19,7 +19,7 @@ from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.text import counted, plural
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS
-from pytest_rageval.plugin.runner import EvaluationPlugin
+from pytest_rageval.plugin.runner import Process
 from pytest_rageval.plugin.terminal import (
     fail_run,
     plain_nodeid,
@@ -85,7 +85,7 @@ class WorkerPlugin(_SelectionPlugin):
     def pytest_sessionfinish(self) -> None:
         output: dict[str, Any] = self._config.workeroutput  # type: ignore[attr-defined]
         del output["rageval_unfinished"]
-        output["rageval_recorded"] = EvaluationPlugin.get(self._config).recorded_lines()
+        output["rageval_recorded"] = Process.get(self._config).recorded_lines()
         output["rageval_deselected"] = self._deselected
         output["rageval_collected"] = sorted(self.collected)
 
@@ -220,9 +220,9 @@ class CompletenessPlugin(_SelectionPlugin):
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Find the gated tests that the run did not compare; before the reports are written."""
         settings = self._settings
-        # For shards, `rageval merge` does this. A run that was stopped fails anyway, and lacks many tests.
-        if settings.plan or settings.update_baseline or settings.shard or self._config.option.collectonly:
+        if "compares nothing" in settings.effects or self._config.option.collectonly:
             return
+        # A run that was stopped fails anyway, and lacks many tests.
         if session.exitstatus not in COMPLETE_STATUSES or session.shouldstop or session.shouldfail:
             return
         # Most projects have no baseline and need not import the modules that read it.
@@ -238,9 +238,7 @@ class CompletenessPlugin(_SelectionPlugin):
 
         ran = RanTests(self._compared, self._prevented, self.collected, claims)
         try:
-            self.gate = check_gate(
-                settings, ran, self._config.hook, EvaluationPlugin.get(self._config).baseline
-            )
+            self.gate = check_gate(settings, ran, self._config.hook, Process.get(self._config).baseline)
         except InputError as error:
             # No test may be left that reads the baseline and reports this error.
             self._problem = str(error)
@@ -304,7 +302,7 @@ def report_as_skipped(report: pytest.TestReport, item: pytest.Item, reason: str)
 
 
 def deselect_tests_without_requests(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if EvaluationPlugin.get(config).settings.gateway:
+    if "answers applications" in Process.get(config).settings.effects:
         # Any test may call the application, which sends its requests through the proxy.
         return
     if others := [item for item in items if not _may_send_requests(item)]:

@@ -15,7 +15,7 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.options import all_options
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.completeness import CompletenessPlugin
-from pytest_rageval.plugin.runner import EvaluationPlugin
+from pytest_rageval.plugin.runner import Process
 from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines
 
 if TYPE_CHECKING:
@@ -45,12 +45,17 @@ class CassetteWriterPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         path = self._settings.cassette
-        if path is None or self._config.option.collectonly or self._settings.shard:
+        is_merged = "is merged" in self._settings.effects
+        if path is None or self._config.option.collectonly or is_merged:
             # `rageval merge` writes the cassette, from the replies in the reports of the shards.
             return
         from pytest_rageval.models.cassette import update_cassette  # noqa: PLC0415 - few runs record
 
-        left_out = (option.example() for option in all_options() if option.leaves_out(self._settings))
+        left_out = (
+            option.example()
+            for option in all_options()
+            if "leaves out questions" in option.effects(self._settings)
+        )
         partial = self._completeness.why_partial(session)
         partial = partial or ", ".join(left_out)
         try:
@@ -67,7 +72,7 @@ class CassetteWriterPlugin:
 
     @property
     def recorded_lines(self) -> dict[str, str]:
-        lines = {**self._worker_lines, **EvaluationPlugin.get(self._config).recorded_lines()}
+        lines = {**self._worker_lines, **Process.get(self._config).recorded_lines()}
         return dict(sorted(lines.items()))
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:

@@ -98,7 +98,7 @@ class LazyStart:
             WorkerPlugin,
             given_options,
         )
-        from pytest_rageval.plugin.runner import EvaluationPlugin  # noqa: PLC0415
+        from pytest_rageval.plugin.runner import EvaluationPlugin, Process  # noqa: PLC0415
         from pytest_rageval.plugin.summary import SummaryPlugin  # noqa: PLC0415
 
         config, environ = self._config, self._config.stash[ENVIRONMENT]
@@ -106,17 +106,19 @@ class LazyStart:
             settings = resolve_settings(config, config.option, environ)
         except InputError as error:
             raise pytest.UsageError(str(error)) from None
-        evaluation_plugin = EvaluationPlugin(config, settings, self._run, self._columns, self._running_nodeid)
+        process = Process(config, settings, self._run, self._columns, self._running_nodeid)
+        evaluation_plugin = EvaluationPlugin(config, process)
         of_extensions = config.hook.pytest_rageval_start(config=config, settings=settings)
-        plugins: list[Any] = [evaluation_plugin, *chain.from_iterable(of_extensions)]
+        plugins: list[Any] = [process, evaluation_plugin, *chain.from_iterable(of_extensions)]
         if hasattr(config, "workerinput"):
             plugins.append(WorkerPlugin(config))
-        elif not settings.is_step:
+        elif "is a step" not in settings.effects:
             given = partial(given_options, config, environ, config.stash.get(PARSER, None))
             completeness = CompletenessPlugin(config, settings, given)
-            cassette = CassetteWriterPlugin(config, settings, completeness) if settings.record else None
+            records = "keeps replies" in settings.effects
+            cassette = CassetteWriterPlugin(config, settings, completeness) if records else None
             plugins += [completeness, SummaryPlugin(config, settings, self._workers, completeness, cassette)]
-            if settings.update_baseline:
+            if "replaces the baseline" in settings.effects:
                 plugins.append(BaselineWriterPlugin(config, settings, completeness))
             if cassette is not None:
                 plugins.append(cassette)

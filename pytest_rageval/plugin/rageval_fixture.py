@@ -1,19 +1,20 @@
 """`Rageval`, the object that tests receive as `rageval`; and the conversion of a pytest item to a `MarkedTest`."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.core.errors import InputError
+from pytest_rageval.core.errors import CallableError, InputError, ReplyPending
 from pytest_rageval.core.evalset import RETRIEVER_CONTEXT, Example
 from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.plugin.terminal import argument_of, failure, plain_nodeid
-from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run import MarkedTest
 from pytest_rageval.run.judged import OutOfBoundsError
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
@@ -29,6 +30,16 @@ REPETITION: Final = "__pytest_repeat_step_number"
 
 COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
 """The fixtures whose parameters are part of the system under test."""
+
+
+FIXTURE_EXCEPTIONS: Final = (
+    Exception,
+    pytest.fail.Exception,
+    pytest.skip.Exception,
+    KeyboardInterrupt,
+    ReplyPending,
+)
+"""The exceptions that may leave a fixture: those that pytest expects, and the end of a test that waits for a batch."""
 
 
 class Rageval:
@@ -134,6 +145,23 @@ class Rageval:
             return function()
         finally:
             self._clear_progress()
+
+
+@contextmanager
+def exceptions_as_failures() -> Generator[None, None, None]:
+    """Convert exceptions that pytest does not expect in a fixture, such as CancelledError, to a failure.
+
+    pytest does not tear down a fixture that such an exception has left, and the next test with the fixture fails.
+    """
+    try:
+        yield
+    except FIXTURE_EXCEPTIONS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
+        description = "The evaluation of this test called code that raised an exception which is no Exception"
+        problem = CallableError.from_exception(description, error)
+        advice = "Raise a subclass of Exception: only its question is then unscored."
+        raise failure(f"{problem}\n{advice}") from None
 
 
 def _with_context(query: str | Example, context: dict[str, object]) -> str | Example:

@@ -1,11 +1,12 @@
 """`EvaluationPlugin`: the hooks that compute scores in a test's setup, and compare them with thresholds in its call.
 
-So a violated threshold is a failure of the test, and a score that cannot be computed is an error.
+So a violated threshold is a failure of the test, and a score that cannot be computed is an error. `Process` has what
+the tests of a process share.
 """
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pytest
 
 from pytest_rageval.core.errors import (
-    CallableError,
     RagevalError,
     ReplyPending,
     Unscored,
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PROCESS: "pytest.StashKey[Process]" = pytest.StashKey()
+
 EVALUATION_PLUGIN: "pytest.StashKey[EvaluationPlugin]" = pytest.StashKey()
 """The evaluation plugin of this process."""
 
@@ -71,18 +73,9 @@ WAITS_FOR_BATCH: Final = "waits for replies of a batch"
 BRIEF_REPORTS: Final = frozenset({".md"})
 """The kinds of reports that show only the questions that explain a verdict."""
 
-FIXTURE_EXCEPTIONS: Final = (
-    Exception,
-    pytest.fail.Exception,
-    pytest.skip.Exception,
-    KeyboardInterrupt,
-    ReplyPending,
-)
-"""The exceptions that may leave a fixture: those that pytest expects, and the end of a test that waits for a batch."""
 
-
-class EvaluationPlugin:
-    """The hooks of a process that runs tests, with the session that its tests share.
+class Process:
+    """The session that the tests of a process share, with their usage of models, and the hooks that close it.
 
     `run` is the name of the run, equal in all of its processes, and `columns` the width of its terminal; `batch_usage`
     is the usage of the batches that were collected before the tests.
@@ -91,25 +84,24 @@ class EvaluationPlugin:
     def __init__(
         self, config: pytest.Config, settings: Settings, run: str, columns: int, running_nodeid: str | None
     ) -> None:
-        self.config = config
-        config.stash[EVALUATION_PLUGIN] = self
+        self._config = config
+        config.stash[PROCESS] = self
         self.settings = settings
+        self.run = run
+        self.batch_usage: Counter[str] = Counter()
         self._session: Session | None = None
         self._progress: EvaluationProgress | None = None
-        self._sharing_alpha: frozenset[str] | None = None
-        self._tests: dict[str, TestRun] = {}
         self._usage_before: dict[str, Usage] = {}
-        # True if pytest's message about the failed assertion has been replaced by an explanation of this package.
-        self._explained = False
-        self._failures = 0
         self._running_nodeid = running_nodeid
-        self.batch_usage: Counter[str] = Counter()
-        self.run = run
         self._width = terminal_width(columns)
 
     @staticmethod
-    def get(config: pytest.Config) -> "EvaluationPlugin":
-        return config.stash[EVALUATION_PLUGIN]
+    def get(config: pytest.Config) -> "Process":
+        return config.stash[PROCESS]
+
+    @property
+    def has_session(self) -> bool:
+        return self._session is not None
 
     @property
     def session(self) -> "Session":
@@ -123,10 +115,10 @@ class EvaluationPlugin:
         from pytest_rageval.reports.layout import width  # noqa: PLC0415
         from pytest_rageval.run.session import RunContext, Session  # noqa: PLC0415
 
-        self._progress = EvaluationProgress(self.config, self._work, self.running_test, self._width)
+        self._progress = EvaluationProgress(self._config, self._work, self.running_test, self._width)
         width.set(self._width)
         registry, tick = self.registry, self._progress.tick
-        run, workers = self.run, int(getattr(self.config, "workerinput", {}).get("workercount", 1))
+        run, workers = self.run, int(getattr(self._config, "workerinput", {}).get("workercount", 1))
         return fail_on_error(
             lambda: Session(self.settings, context=RunContext(run, workers), registry=registry, tick=tick)
         )
@@ -135,7 +127,7 @@ class EvaluationPlugin:
         """Return the models that use the user's client; fail if a plugin refuses it."""
         models = fail_on_error(lambda: self.session.models_of(client))
         if client is not None:
-            fail_on_error(lambda: self.config.hook.pytest_rageval_client(models=models))
+            fail_on_error(lambda: self._config.hook.pytest_rageval_client(models=models))
         return models
 
     def generator(self, prompts: object, client: object) -> "DefaultGenerator":
@@ -167,8 +159,8 @@ class EvaluationPlugin:
         from pytest_rageval.run.registry import Registry  # noqa: PLC0415 - see session
 
         try:
-            off = [name.removeprefix("-") for name in self.config.getini("rageval_extensions")]
-            return Registry(self.config.hook, off=off)
+            off = [name.removeprefix("-") for name in self._config.getini("rageval_extensions")]
+            return Registry(self._config.hook, off=off)
         except RagevalError as error:
             # The innermost frame outside this package is in the plugin whose hook failed.
             text = "\n  ".join([str(error), *user_frames(error)[-1:]])
@@ -191,24 +183,101 @@ class EvaluationPlugin:
             return self.registry.tables
         return ()
 
-    @staticmethod
-    @contextmanager
-    def exceptions_as_failures() -> Generator[None, None, None]:
-        """Convert exceptions that pytest does not expect in a fixture, such as CancelledError, to a failure.
+    def begin_test(self, nodeid: str) -> None:
+        self._running_nodeid = nodeid
+        if self._session is not None:
+            self._usage_before[nodeid] = self._session.usage
 
-        pytest does not tear down a fixture that such an exception has left, and the next test with the fixture fails.
-        """
-        try:
-            yield
-        except FIXTURE_EXCEPTIONS:
-            raise
-        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
-            description = (
-                "The evaluation of this test called code that raised an exception which is no Exception"
-            )
-            problem = CallableError.from_exception(description, error)
-            advice = "Raise a subclass of Exception: only its question is then unscored."
-            raise failure(f"{problem}\n{advice}") from None
+    def end_test(self, nodeid: str) -> "Usage":
+        """Return the usage of models by a test, which has ended."""
+        usage = self.usage_of(nodeid)
+        self._usage_before.pop(nodeid, None)
+        self._running_nodeid = None
+        return usage
+
+    def usage_of(self, nodeid: str) -> "Usage":
+        """Return the usage of models by a test so far."""
+        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - see session
+
+        usage = Usage() if self._session is None else self._session.usage
+        return usage - self._usage_before.get(nodeid, Usage())
+
+    def running_test(self) -> "tuple[str, Usage] | None":
+        """Return the node id of the running test and its usage of models so far; None if no test runs."""
+        if self._session is None or self._running_nodeid is None:
+            return None
+        return self._running_nodeid, self.usage_of(self._running_nodeid)
+
+    @property
+    def baseline(self) -> "Baseline | None":
+        """The baseline, if a test of this process has read it; else None."""
+        return None if self._session is None else vars(self._session).get("baseline")
+
+    def recorded_lines(self) -> dict[str, str]:
+        if self._session is None or "keeps replies" not in self.settings.effects:
+            return {}
+        from pytest_rageval.models.cassette import entry_line  # noqa: PLC0415 - few runs record
+
+        return {key: entry_line(entry) for key, entry in self._session.gateway.used.items()}
+
+    def clear_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.clear()
+
+    def pytest_sessionfinish(self) -> None:
+        if self._session is None:
+            return
+        from pytest_rageval.reports.layout import WIDTH, width  # noqa: PLC0415 - loaded by now
+
+        # The text of report files must not depend on the terminal.
+        width.set(WIDTH)
+        usage = self._session.usage
+        blocking = self._session.close()
+        for remark in (self._session.usage - usage).remarks:
+            # The reports of the tests, which have the other remarks, are complete.
+            print_line(self._config, f"rageval: {remark}")
+        if blocking is not None:
+            problem = "async code still runs and blocks the event loop, so that connections and files are not closed"
+            print_line(self._config, f"rageval: warning: {problem}: {blocking}")
+
+    def pytest_unconfigure(self) -> None:
+        """Release all evaluated objects: pytest then runs several garbage collections, which visit every object."""
+        if self._session is not None:
+            from pytest_rageval.evalsets.loading import clear_last_evalset  # noqa: PLC0415 - loaded by now
+
+            clear_last_evalset()
+            self._session = None
+
+    def _work(self) -> Work:
+        usage, (rankings, ranked) = self.session.usage, self.session.pipelines.rankings
+        return Work(
+            rankings,
+            ranked,
+            # An estimate: waiting examples will send as many requests on average as those that have begun.
+            round(usage.requests / self.session.pipelines.share_begun),
+            usage.cached + usage.live + usage.failed,
+            live=usage.live,
+            cost_usd=usage.cost_usd,
+            unpriced=usage.unpriced,
+        )
+
+
+class EvaluationPlugin:
+    """The hooks of a process that runs tests."""
+
+    def __init__(self, config: pytest.Config, process: Process) -> None:
+        self.config = config
+        config.stash[EVALUATION_PLUGIN] = self
+        self.process = process
+        self._sharing_alpha: frozenset[str] | None = None
+        self._tests: dict[str, TestRun] = {}
+        # True if pytest's message about the failed assertion has been replaced by an explanation of this package.
+        self._explained = False
+        self._failures = 0
+
+    @staticmethod
+    def get(config: pytest.Config) -> "EvaluationPlugin":
+        return config.stash[EVALUATION_PLUGIN]
 
     @rare_collection()
     def evaluate(  # noqa: PLR0913 - the values of fixtures
@@ -230,7 +299,7 @@ class EvaluationPlugin:
         from pytest_rageval.run.test import TestRun  # noqa: PLC0415
 
         test = TestRun(
-            self.session,
+            self.process.session,
             Components(retriever, generator, judge, added=components),
             marked_test(item, reference),
             sharing_alpha=self._tests_sharing_alpha(item.session),
@@ -238,18 +307,17 @@ class EvaluationPlugin:
         )
         self._tests[item.nodeid] = test
         item.stash[RECEIVED_FIXTURE] = True
-        clear_progress = self._progress.clear if self._progress else lambda: None
         try:
             problems = test.evaluate_markers()
         except ReplyPending:
             # Another BaseException would leave the fixture unfinished: pytest then fails the next test that uses it.
             raise pytest.skip.Exception(WAITS_FOR_BATCH) from None
         finally:
-            clear_progress()
+            self.process.clear_progress()
         if problems:
             # The message of an error also names the scores that are out of their bounds.
             raise failure("\n\n".join([*dict.fromkeys(problems), *test.failures()]))
-        return Rageval(self.session, test, clear_progress=clear_progress)
+        return Rageval(self.process.session, test, clear_progress=self.process.clear_progress)
 
     def _tests_sharing_alpha(self, session: pytest.Session) -> frozenset[str]:
         """Return the node ids of the selected tests that share one error rate: their markers test a drop."""
@@ -257,7 +325,7 @@ class EvaluationPlugin:
             from pytest_rageval.core.policy import policies_of  # noqa: PLC0415 - runs without marked tests
             from pytest_rageval.gate.threshold import tests_a_drop  # noqa: PLC0415 - as above
 
-            policies = policies_of(self.settings.policy)
+            policies = policies_of(self.process.settings.policy)
             self._sharing_alpha = frozenset(
                 plain_nodeid(item.nodeid)
                 for item in session.items
@@ -270,39 +338,6 @@ class EvaluationPlugin:
         """Return the evaluation of a test, from its setup to its teardown; None if the test has none."""
         return self._tests.get(item.nodeid)
 
-    def has_stubs(self, item: pytest.Item) -> bool:
-        test = self.test_of(item)
-        return test is not None and test.has_stubs
-
-    def has_placeholders(self, item: pytest.Item) -> bool:
-        """Return True if a test has received a stub, or a placeholder in place of a model's reply."""
-        if self._session is None or self.has_stubs(item):
-            return self._session is not None
-        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - see session
-
-        return self._session.usage.requests > self._usage_before.get(item.nodeid, Usage()).requests
-
-    def running_test(self) -> "tuple[str, Usage] | None":
-        """Return the node id of the running test and its usage of models so far; None if no test runs."""
-        if self._session is None or self._running_nodeid is None:
-            return None
-        from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - see session
-
-        nodeid = self._running_nodeid
-        return nodeid, self._session.usage - self._usage_before.get(nodeid, Usage())
-
-    @property
-    def baseline(self) -> "Baseline | None":
-        """The baseline, if a test of this process has read it; else None."""
-        return None if self._session is None else vars(self._session).get("baseline")
-
-    def recorded_lines(self) -> dict[str, str]:
-        if self._session is None or not self.settings.record:
-            return {}
-        from pytest_rageval.models.cassette import entry_line  # noqa: PLC0415 - few runs record
-
-        return {key: entry_line(entry) for key, entry in self._session.gateway.used.items()}
-
     def prepare(self, item: pytest.Item) -> None:
         """Prepare a test at the beginning of its setup; fail if it has a mark that does not work.
 
@@ -311,9 +346,8 @@ class EvaluationPlugin:
         for find_error in (unknown_marker_error, second_evalset_error, timeout_mark_error, fixture_error):
             if problem := find_error(item):
                 raise failure(problem)
-        self._explained, self._running_nodeid = False, item.nodeid
-        if self._session is not None:
-            self._usage_before[item.nodeid] = self._session.usage
+        self._explained = False
+        self.process.begin_test(item.nodeid)
         names = getattr(item, "fixturenames", None)
         has_marker = any(map(item.get_closest_marker, EVALUATED_MARKERS))
         if names is not None and "rageval" not in names and has_marker:
@@ -368,45 +402,19 @@ class EvaluationPlugin:
         if report.failed and call.excinfo is not None and self.is_own_message(call.excinfo.value):
             place_failure(report, item, call.excinfo.value)
             self._failures += not self._explained
-        if report.when == "teardown":
-            self._running_nodeid = None
         if report.when == "teardown" and (results := self._results(item)):
             report.rageval = results  # type: ignore[attr-defined]
         return report
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
         """Explain a failed assertion on a score or a ranking by the questions that caused it."""
-        if self._session is None:
+        if not self.process.has_session:
             return None
         from pytest_rageval.reports.failures import explain_assertion  # noqa: PLC0415 - loaded by now
 
         lines = explain_assertion(op, left, right, self._room())
         self._explained = bool(lines)
         return lines and list(map(printable, lines))
-
-    def pytest_sessionfinish(self) -> None:
-        if self._session is None:
-            return
-        from pytest_rageval.reports.layout import WIDTH, width  # noqa: PLC0415 - loaded by now
-
-        # The text of report files must not depend on the terminal.
-        width.set(WIDTH)
-        usage = self._session.usage
-        blocking = self._session.close()
-        for remark in (self._session.usage - usage).remarks:
-            # The reports of the tests, which have the other remarks, are complete.
-            print_line(self.config, f"rageval: {remark}")
-        if blocking is not None:
-            problem = "async code still runs and blocks the event loop, so that connections and files are not closed"
-            print_line(self.config, f"rageval: warning: {problem}: {blocking}")
-
-    def pytest_unconfigure(self) -> None:
-        """Release all evaluated objects: pytest then runs several garbage collections, which visit every object."""
-        if self._session is not None:
-            from pytest_rageval.evalsets.loading import clear_last_evalset  # noqa: PLC0415 - loaded by now
-
-            clear_last_evalset()
-            self._session = None
 
     def _violations(self, item: pytest.Item) -> str:
         """Return a message about the failed thresholds of `score` calls in a test that passed or was skipped."""
@@ -423,13 +431,12 @@ class EvaluationPlugin:
         A test with the fixture `rageval` has an entry even without a score, for instance if its retriever failed.
         """
         has_fixture = "rageval" in getattr(item, "fixturenames", ()) or RECEIVED_FIXTURE in item.stash
-        if not has_fixture and self._session is None:
+        if not has_fixture and not self.process.has_session:
             return None
+        usage = self.process.end_test(item.nodeid)
         from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - see session
         from pytest_rageval.plugin.rageval_fixture import parametrization  # noqa: PLC0415
 
-        run_usage = Usage() if self._session is None else self._session.usage
-        usage = run_usage - self._usage_before.pop(item.nodeid, Usage())
         test = self._tests.pop(item.nodeid, None)
         if not has_fixture and usage == Usage():
             return None
@@ -449,31 +456,20 @@ class EvaluationPlugin:
 
         Details cost time, since the tokens of all passages are counted, and memory for the texts.
         """
-        reports = set(map(destination_kind, self.settings.report))
+        reports = set(map(destination_kind, self.process.settings.report))
         with rare_collection():
             return test.results(
                 describe=bool(reports) or self.config.get_verbosity() > 0,
                 # A plugin may replace a built-in report by one with more details.
-                explain=any(kind not in BRIEF_REPORTS or kind in self.registry.reports for kind in reports),
+                explain=any(
+                    kind not in BRIEF_REPORTS or kind in self.process.registry.reports for kind in reports
+                ),
             )
 
     def _room(self) -> "Room":
         from pytest_rageval.reports.failures import Room  # noqa: PLC0415 - loaded by now
 
         return Room.of(self.config.get_verbosity(), self._failures)
-
-    def _work(self) -> Work:
-        usage, (rankings, ranked) = self.session.usage, self.session.pipelines.rankings
-        return Work(
-            rankings,
-            ranked,
-            # An estimate: waiting examples will send as many requests on average as those that have begun.
-            round(usage.requests / self.session.pipelines.share_begun),
-            usage.cached + usage.live + usage.failed,
-            live=usage.live,
-            cost_usd=usage.cost_usd,
-            unpriced=usage.unpriced,
-        )
 
 
 def parse_prompts(prompts: object) -> "Prompts | None":

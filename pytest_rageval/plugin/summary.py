@@ -1,11 +1,12 @@
-"""`SummaryPlugin`: prints the table or the plan at the end of a run, and writes the reports."""
+"""`SummaryPlugin`: prints the table at the end of a run, and writes the reports."""
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from pytest_rageval.options import all_options
 from pytest_rageval.options.parsers import Address, destination_kind
 from pytest_rageval.options.settings import MODEL_USES, Settings
 from pytest_rageval.plugin.completeness import CompletenessPlugin
-from pytest_rageval.plugin.runner import EvaluationPlugin
+from pytest_rageval.plugin.runner import Process
 from pytest_rageval.plugin.terminal import (
     PASSED,
     argument_of,
@@ -90,7 +91,7 @@ class SummaryPlugin:
 
             # The registration of other plugins imports many modules, and is not needed for a built-in kind.
             kind = destination_kind(destination)
-            if kind not in KINDS and kind not in (writers := EvaluationPlugin.get(self._config).writers):
+            if kind not in KINDS and kind not in (writers := Process.get(self._config).writers):
                 kinds = ", ".join(sorted(writers))
                 name = destination.name if isinstance(destination, Path) else destination
                 expected = f"expected a file name or an address of one of these kinds: {kinds}."
@@ -131,7 +132,7 @@ class SummaryPlugin:
 
     def _add_interrupted_usage(self) -> None:
         """Add the usage of models by tests that were interrupted, here and in workers: they have no report."""
-        running = EvaluationPlugin.get(self._config).running_test()
+        running = Process.get(self._config).running_test()
         in_workers = self._workers.running_tests if self._workers else []
         for nodeid, usage in [*([running] if running else []), *in_workers]:
             self._usage_of.setdefault(plain_nodeid(nodeid), usage)
@@ -143,8 +144,7 @@ class SummaryPlugin:
             self._add_interrupted_usage()
         if self._config.option.collectonly:
             return
-        if self._settings.plan:
-            self._notes += ["no report: a plan has no results"] if self._settings.report else []
+        if "reports nothing" in self._settings.effects:
             return
         from pytest_rageval.run import FinishedRun  # noqa: PLC0415 - few processes need it
 
@@ -204,7 +204,7 @@ class SummaryPlugin:
     def _write_reports(self, session: pytest.Session, document: Mapping[str, object]) -> None:
         from pytest_rageval.reports import deliver  # noqa: PLC0415 - few runs write reports
 
-        writers = EvaluationPlugin.get(self._config).writers
+        writers = Process.get(self._config).writers
         # Files are written first: sending a report takes time, and may be interrupted.
         for destination in sorted(self._settings.report, key=lambda item: isinstance(item, Address)):
             try:
@@ -223,12 +223,18 @@ class SummaryPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        """Print the table or the plan, and lines about the written files; with -q, only a plan and warnings.
+        """Print the table, or what an extension has in its place; and lines about the written files, not with -q.
 
         This hook is called last, so that the output is next to pytest's summary.
         """
-        shown = (self._usage_of or self._notes) and (self._settings.plan or terminalreporter.verbosity >= 0)
-        if shown and (lines := [*self._lines(), *self._notes]):
+        lines: list[str] | None = None
+        if not self._config.option.collectonly:
+            lines = self._config.hook.pytest_rageval_summary(
+                settings=self._settings, tests=self._sorted, usage_of=self._usage_of
+            )
+        if lines is None and terminalreporter.verbosity >= 0 and (self._usage_of or self._notes):
+            lines = [*self._lines(), *self._notes]
+        if lines:
             terminalreporter.section("rageval")
             print_lines(terminalreporter, lines)
         print_lines(terminalreporter, self._remarks)
@@ -246,7 +252,7 @@ class SummaryPlugin:
     def _usage(self) -> "Usage":
         from pytest_rageval.models.usage import Usage  # noqa: PLC0415 - loaded by now, if a test used a model
 
-        return sum(self._usage_of.values(), Usage(batches=EvaluationPlugin.get(self._config).batch_usage))
+        return sum(self._usage_of.values(), Usage(batches=Process.get(self._config).batch_usage))
 
     @property
     def _sorted(self) -> "list[TestEntry]":
@@ -257,7 +263,7 @@ class SummaryPlugin:
     def _systems(self) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
         """The matrices of systems × scores, and the ratings of systems by arena battles; empty if there are none."""
         if not any(
-            test.get("system") or any("arena" in entry for entry in test["scores"]) for test in self._sorted
+            _system(test) or any("arena" in entry for entry in test["scores"]) for test in self._sorted
         ):
             return [], []
         from pytest_rageval.reports.systems import matrix_entries, ratings_entries  # noqa: PLC0415 - few runs have systems
@@ -268,71 +274,54 @@ class SummaryPlugin:
     def _lines(self) -> list[str]:
         from pytest_rageval.models.usage import usage_entry, usage_lines  # noqa: PLC0415
         from pytest_rageval.reports.build import has_table  # noqa: PLC0415
-        from pytest_rageval.reports.terminal import gain_lines, plan_lines, table_lines  # noqa: PLC0415
+        from pytest_rageval.reports.terminal import gain_lines, table_lines  # noqa: PLC0415
 
-        if self._settings.plan:
-            failed = {
-                nodeid
-                for nodeid, test in self._tests.items()
-                if nodeid in self._usage_of and test["outcome"] not in GREEN_OUTCOMES
-            }
-            notes = [option.plan_note for option in all_options() if self._settings[option]]
-            if self._settings.plans_without_cassette:
-                notes.append(
-                    f"{self._settings.cassette} does not exist: planned as if nothing were recorded."
-                )
-            lines = plan_lines(sorted(self._usage_of.items()), self._settings.tiers, failed=failed)
-            return [*lines, *filter(None, notes)]
         # pytest itself reports the tests without a score.
         tests = [test for test in self._sorted if has_table(test)]
         return [
             *(table_lines(tests, terminal_width()) if tests else ()),
-            *self._retrieval_lines(tests),
-            *self._added_lines(tests),
-            *self._systems_lines(),
+            *(self._details(tests) if self._config.get_verbosity() > 0 else ()),
+            *(_systems_lines(self._sorted, *self._systems) if any(map(_system, self._sorted)) else ()),
             *gain_lines(self._sorted, partial(argument_of, self._config), self._added.get("merge", "")),
-            *self._models_lines(),
+            *(_models_lines(self._sorted, self._settings) if self._usage.requests else ()),
             *usage_lines(usage_entry(self._usage)),
             *([f"legend: {LEGEND}"] if tests else ()),
         ]
 
-    def _models_lines(self) -> list[str]:
-        """Return the models that generate and judge, and the cassette; empty if no test needed a reply."""
-        if not self._usage.requests:
-            return []
-        from pytest_rageval.reports.settings import header_line  # noqa: PLC0415 - few tests use models
-
-        users = {use: [test for test in self._sorted if use in test.get("uses", ())] for use in MODEL_USES}
-        uses = [use for use, tests in users.items() if tests]
-        own = [use for use in uses if all(use in test.get("own", ()) for test in users[use])]
-        cassette = f"cassette {path.name}" if (path := self._settings.cassette) else ""
-        parts = [header_line(self._settings, uses, own), cassette]
-        return [one_line(", ".join(filter(None, parts)))] if any(parts) else []
-
-    def _systems_lines(self) -> list[str]:
-        matrix, ratings = self._systems
-        if not any(test.get("system") for test in self._sorted):
-            return []
-        from pytest_rageval.reports.systems import (  # noqa: PLC0415
-            agreement_by_system_lines,
-            matrix_lines,
-            ratings_lines,
-        )
-
-        return [*matrix_lines(matrix), *agreement_by_system_lines(self._sorted), *ratings_lines(ratings)]
-
-    def _added_lines(self, tests: "list[TestEntry]") -> list[str]:
-        """Return the tables of extensions, with -v."""
-        if self._config.get_verbosity() <= 0 or not tests:
-            return []
-        return [line for table in EvaluationPlugin.get(self._config).tables for line in table.lines(tests)]
-
-    def _retrieval_lines(self, tests: "list[TestEntry]") -> list[str]:
-        if self._config.get_verbosity() <= 0:
-            return []
+    def _details(self, tests: "list[TestEntry]") -> list[str]:
+        """Return what -v adds: how documents were retrieved, and the tables of extensions."""
         from pytest_rageval.reports.evidence import retrieval_lines  # noqa: PLC0415 - only with -v
 
-        return list(retrieval_lines(tests))
+        tables = Process.get(self._config).tables if tests else ()
+        return [*retrieval_lines(tests), *chain.from_iterable(table.lines(tests) for table in tables)]
+
+
+def _system(test: "TestEntry") -> object:
+    return test.get("system")
+
+
+def _models_lines(tests: "Sequence[TestEntry]", settings: Settings) -> list[str]:
+    """Return the models that generate and judge, and the cassette."""
+    from pytest_rageval.reports.settings import header_line  # noqa: PLC0415 - few tests use models
+
+    users = {use: [test for test in tests if use in test.get("uses", ())] for use in MODEL_USES}
+    uses = [use for use, each in users.items() if each]
+    own = [use for use in uses if all(use in test.get("own", ()) for test in users[use])]
+    cassette = f"cassette {path.name}" if (path := settings.cassette) else ""
+    parts = [header_line(settings, uses, own), cassette]
+    return [one_line(", ".join(filter(None, parts)))] if any(parts) else []
+
+
+def _systems_lines(
+    tests: "Sequence[TestEntry]", matrix: list[dict[str, object]], ratings: list[dict[str, object]]
+) -> list[str]:
+    from pytest_rageval.reports.systems import (  # noqa: PLC0415
+        agreement_by_system_lines,
+        matrix_lines,
+        ratings_lines,
+    )
+
+    return [*matrix_lines(matrix), *agreement_by_system_lines(tests), *ratings_lines(ratings)]
 
 
 def _delivery_error(destination: Path | Address, error: Exception) -> str:

@@ -1,24 +1,63 @@
 """One test run: the resources that tests share, and the evaluation of each test from its markers to its results.
 
-- `session`: computes the scores of eval sets, with event loop, gateway and models. `base`: the part that a merge of
-  shards has too: the records of tests, baseline, definitions of scores, significance level.
+- `session`: the resources of a process, such as event loop, gateway and models; computes the scores of eval sets.
+  `base`: the part that a merge of shards has too: the records of tests, baseline, definitions of scores, significance
+  level.
 - `test`: evaluates the scores of one test into its record. `judged`: judges a record, and collects its entry for the
   report.
 - `registry`: the scores by name, and what plugins register.
-- `inputs`: reads eval sets, and shares pipelines among tests.
+- `inputs`: the components of tests, and the pipelines that tests share.
 - `baseline_lookup`: a score in the baseline, and what was compared.
-- `FinishedRun`: what the hook at the end of a run receives.
+- `MarkedTest`: a test. `FinishedRun`: what the hook at the end of a run receives.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pytest_rageval.models.usage import Usage
     from pytest_rageval.options.settings import Settings
+
+
+class Marker(Protocol):
+    @property
+    def args(self) -> tuple[Any, ...]:
+        pass
+
+    @property
+    def kwargs(self) -> Mapping[str, object]:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTest:
+    """A test, as far as the session needs it: the session does not import pytest.
+
+    `collected` returns the node ids of all tests of the run, `markers` the markers with a name, the closest first, and
+    `siblings` the markers `rageval_threshold` by node id of the selected tests with the same function and eval set.
+    `argument` runs the test from the folder of this run. `merge` is the `rageval merge` command, if the test was merged
+    from shards. `repeated`: pytest-repeat runs the test several times, under different node ids.
+    """
+
+    nodeid: str
+    path: Path
+    root: Path
+    collected: Callable[[], Collection[str]]
+    markers: Callable[[str], Sequence[Marker]] = lambda _name: ()
+    record_property: Callable[[str, float], None] = lambda _name, _value: None
+    argument: str = ""
+    merge: str = ""
+    reference: Callable[[], object] = lambda: None
+    repeated: bool = False
+    siblings: Callable[[], Mapping[str, Sequence[Marker]]] = dict
+
+    @property
+    def bases(self) -> tuple[Path, Path]:
+        """The folders in which relative paths of the test's markers are searched, in this order."""
+        return self.root, self.path.parent
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_rageval.core.errors import InputError, RagevalError
-from pytest_rageval.core.evalset import Example
+from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import NOT_WRITTEN, Ranking
 from pytest_rageval.core.spec import ScoreRequest, Spec
@@ -80,6 +80,7 @@ class TestRecord:
 
 T = TypeVar("T")
 
+select_subset: Lazy = Lazy("evalsets.sampling", "select_subset")  # few runs take a part of an eval set
 # Many thresholds do not compare with a baseline.
 baseline_of: Final = Lazy("run.baseline_lookup", "baseline_of")
 
@@ -94,6 +95,7 @@ class BaseSession:
         self._resources: dict[Callable[[Any], Any], Any] = {}
         self._resolved: dict[ScoreRequest, tuple[ResolvedScore, ScoreDef]] = {}
         self.spool: Spool = Spool()
+        self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
 
     def resource(self, make: "Callable[[Any], T]") -> T:
         """Return what `make` returns for this session, such as a class of an extension: one object in each session.
@@ -103,6 +105,26 @@ class BaseSession:
         if make not in self._resources:
             self._resources[make] = make(self)
         return cast("T", self._resources[make])
+
+    @property
+    def runs(self) -> int:
+        """How many times generator and judge are asked for each drawn answer: once, and once for each repeat."""
+        return self.settings.repeat
+
+    @property
+    def sample(self) -> float:
+        """The share of the questions that are scored."""
+        return self.settings.sample
+
+    def part_of(self, evalset: EvalSet) -> EvalSet:
+        """Return the examples that this run scores, such as those in its sample; InputError if there are none."""
+        if id(evalset) not in self._parts:
+            part = self.hook.pytest_rageval_part(settings=self.settings, evalset=evalset)
+            if part is None:
+                part = evalset if self.sample >= 1 else select_subset(evalset, sample=self.sample)
+            # A reference to the eval set prevents that another object gets its id.
+            self._parts[id(evalset)] = evalset, part
+        return self._parts[id(evalset)][1]
 
     @cached_property
     def baseline(self) -> "Baseline":
@@ -154,7 +176,7 @@ class BaseSession:
 
     def runs_per_question(self, request: ScoreRequest) -> int:
         """Return how many times each question is scored: once per repeat and drawn answer."""
-        return self.settings.repeat * self.draw_settings(request).answers
+        return self.runs * self.draw_settings(request).answers
 
     def score_of(
         self,

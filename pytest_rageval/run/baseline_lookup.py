@@ -14,7 +14,7 @@ from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.reports.anomalies import all_zero_hint
 from pytest_rageval.reports.gated_tests import RanTests, gate_entry
-from pytest_rageval.run.inputs import MarkedTest
+from pytest_rageval.run import MarkedTest
 from pytest_rageval.scores.definition import GOLD, ScoreDef
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
@@ -34,7 +34,7 @@ def baseline_of(settings: Settings) -> Baseline:
 
     The latter is empty if the file cannot be read: the writer reports this error.
     """
-    if not settings.update_baseline:
+    if "replaces the baseline" not in settings.effects:
         return read_baseline(settings)
     try:
         return Baseline.read(settings.baseline)
@@ -47,13 +47,14 @@ def look_up_baseline(  # noqa: PLR0913 - what a comparison depends on
     baseline: Baseline,
     test: MarkedTest,
     *,
+    sample: float,
     threshold: Threshold,
     definition: ScoreDef,
     fingerprint: Mapping[str, object],
     received: Iterable[str],
 ) -> BaselineLookup:
     scale = definition.scale
-    updating = bool(settings.update_baseline)
+    updating = "replaces the baseline" in settings.effects
     if baseline.path is None and not updating:
         _check_root(test, settings.baseline)
     before = None if updating else baseline.score(test.nodeid, threshold.name, scale)
@@ -65,7 +66,7 @@ def look_up_baseline(  # noqa: PLR0913 - what a comparison depends on
         context.add("history")
 
     def restrict(score: BaselineScore | None) -> BaselineScore | None:
-        return score and replace(score, context=context, examples=_sampled_examples(score, settings.sample))
+        return score and replace(score, context=context, examples=_sampled_examples(score, sample))
 
     missing, is_new = "", False
     if is_missing:

@@ -1,23 +1,17 @@
-"""The inputs of tests: markers, eval sets, the user's components, and the pipelines that tests share."""
+"""The inputs of tests: the user's components, and the pipelines that tests share."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import GIVEN_BY, UserCallable, is_cached
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.evalset import EvalSet
-from pytest_rageval.evalsets import Format, LoadOptions, load, load_records
-from pytest_rageval.evalsets.loading import find_file
-from pytest_rageval.evalsets.records import check_evalset
+from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.spool import Spool
-from pytest_rageval.options.settings import Settings
 from pytest_rageval.retrievers import FIXTURE, REFERENCE_FIXTURE, Retriever, adapt_retriever
-from pytest_rageval.run.registry import Registry
+from pytest_rageval.run.base import BaseSession
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
 if TYPE_CHECKING:
@@ -37,81 +31,6 @@ CIRCULAR_JUDGE: Final = (
     "2412.17156, 2503.19092; --rageval-judge-model names another)"
 )
 """A remark on a retriever that uses the judge's model, named by `{}`."""
-
-
-class Marker(Protocol):
-    @property
-    def args(self) -> tuple[Any, ...]:
-        pass
-
-    @property
-    def kwargs(self) -> Mapping[str, object]:
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedTest:
-    """A test, as far as the session needs it: the session does not import pytest.
-
-    `collected` returns the node ids of all tests of the run, `markers` the markers with a name, the closest first, and
-    `siblings` the markers `rageval_threshold` by node id of the selected tests with the same function and eval set.
-    `argument` runs the test from the folder of this run. `merge` is the `rageval merge` command, if the test was merged
-    from shards. `repeated`: pytest-repeat runs the test several times, under different node ids.
-    """
-
-    nodeid: str
-    path: Path
-    root: Path
-    collected: Callable[[], Collection[str]]
-    markers: Callable[[str], Sequence[Marker]] = lambda _name: ()
-    record_property: Callable[[str, float], None] = lambda _name, _value: None
-    argument: str = ""
-    merge: str = ""
-    reference: Callable[[], object] = lambda: None
-    repeated: bool = False
-    siblings: Callable[[], Mapping[str, Sequence[Marker]]] = dict
-
-    @property
-    def bases(self) -> tuple[Path, Path]:
-        """The folders in which relative paths of the test's markers are searched, in this order."""
-        return self.root, self.path.parent
-
-
-class Sources:
-    def __init__(self, formats: Mapping[str, Format]) -> None:
-        self._formats = formats
-        self._evalsets: dict[tuple[Path, str], EvalSet] = {}
-        self._checked: dict[int, tuple[EvalSet, EvalSet]] = {}
-
-    def evalset(
-        self, source: object, *, bases: Sequence[Path], keywords: Mapping[str, object] | None = None
-    ) -> EvalSet:
-        """Return the eval set of a marker: of a path, an `EvalSet`, or records; InputError if it is none of these."""
-        options = LoadOptions.parse(keywords or {})
-        if isinstance(source, EvalSet):
-            if keywords:
-                raise InputError(
-                    "rageval_evalset has an EvalSet, which is used unchanged: "
-                    f"{', '.join(keywords)} would have no effect."
-                )
-            if id(source) not in self._checked:
-                # A reference to the source prevents that another object gets its id.
-                self._checked[id(source)] = source, check_evalset(source)
-            return self._checked[id(source)][1]
-        if isinstance(source, str | Path):
-            path = find_file("eval set", source, bases=bases)
-            key = (path, repr(options))
-            if key not in self._evalsets:
-                self._evalsets[key] = load(path, options, formats=self._formats)
-            return self._evalsets[key]
-        records = load_records(source, options)
-        if records is None:
-            raise InputError(
-                f"rageval_evalset needs the path of an eval set, found {type(source).__name__}.\n"
-                'Write rageval_evalset("evals/support.jsonl"); or give a list of dicts, a data frame, a Dataset, or an '
-                "EvalSet."
-            )
-        return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +61,12 @@ class Components:
 class Pipelines:
     """A cache of pipelines: tests with the same components share one pipeline and its repeats."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        registry: Registry,
-        loop: BackgroundEventLoop,
-        cached: Callable[[], int],
-        spool: Spool,
-    ) -> None:
-        self._settings = settings
-        self._registry = registry
+    def __init__(self, session: BaseSession, loop: BackgroundEventLoop, cached: Callable[[], int]) -> None:
+        self._session = session
+        self._settings = session.settings
+        self._registry = session.registry
         self._loop = loop
         self._cached = cached
-        self._spool = spool
         self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
         self._drawn: dict[tuple[Pipeline, DrawSettings], list[Pipeline]] = {}
         self._user_functions: list[UserCallable] = []
@@ -169,10 +81,19 @@ class Pipelines:
         key = tuple(map(id, (*parts, *added.values())))
         if key not in self._pipelines:
             first = self._build(components)
-            repeats = [first.repetition(n) for n in range(1, self._settings.repeat)]
+            repeats = [first.repetition(n) for n in range(1, self._session.runs)]
             # A reference to the components prevents that other objects get their ids.
             self._pipelines[key] = components, [first, *repeats]
         return self._pipelines[key][1]
+
+    def of_score(self, components: Components, request: ScoreRequest) -> list[Pipeline]:
+        """Return the pipelines of a score, one for each repeat and drawn answer."""
+        if request.temperature is not None and "generator" in components.user_defined:
+            raise InputError(
+                f"{request.spec}: temperature={request.temperature:g} is for a model of this package, and "
+                "rageval_generator is your own, with a temperature of its own.\nLeave temperature out."
+            )
+        return self.for_draws(components, self._session.draw_settings(request))
 
     def for_draws(self, components: Components, draws: DrawSettings) -> list[Pipeline]:
         """Return one pipeline per repeat and drawn answer.
@@ -271,7 +192,7 @@ class Pipelines:
             if reference is None
             else self._adapt_retriever(components, reference, REFERENCE_FIXTURE),
             cached_replies=self._cached,
-            spool=self._spool,
+            spool=self._session.spool,
         )
 
     def _adapt_retriever(self, components: Components, retriever: object, name: str = FIXTURE) -> Retriever:

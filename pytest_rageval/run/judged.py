@@ -18,15 +18,15 @@ from pytest_rageval.gate.judge import evaluate_thresholds, violated_bounds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, PartialEvaluation, ThresholdInput, ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.options.settings import MODEL_USES
+from pytest_rageval.options.settings import MODEL_USES, Settings
 from pytest_rageval.reports.build import TestEntryBuilder, error_entry, score_entry, threshold_result_entry
 from pytest_rageval.reports.terminal import accept_entry, accept_lines
+from pytest_rageval.run import MarkedTest
 from pytest_rageval.run.base import BaseSession, TestRecord
-from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.scores.definition import ScoreDef
 
 if TYPE_CHECKING:
-    from pytest_rageval.baseline.entries import BaselineEntry
+    from pytest_rageval.baseline.entries import BaselineEntry, ScoreEntry
     from pytest_rageval.reports.failures import Room
 
 T = TypeVar("T")
@@ -113,16 +113,10 @@ class JudgedTest:
             if key in self.record.runs
         }
         if missing := {key: error for key, error in scores.items() if isinstance(error, MissingReplyError)}:
-            missed = {name for each in missing.values() for name in each.examples}
             # An error of the baseline is that of the scores that compare with it.
             with suppress(RagevalError, KeyError):
-                text = changed_prompts_text(
-                    self.session.baseline.tests[self.marked.nodeid]["scores"],
-                    thresholds,
-                    [each for each in self.record.examples if each.id in missed],
-                    self.record.ranking_of,
-                )
-                added = f"\n{text}" if text else ""
+                before = self.session.baseline.tests[self.marked.nodeid]["scores"]
+                added = _changed_prompts(missing.values(), before, thresholds, self.record)
                 scores |= {key: MissingReplyError(f"{error}{added}") for key, error in missing.items()}
         inputs = []
         for threshold in thresholds:
@@ -168,7 +162,9 @@ class JudgedTest:
         if result.verdict.status == "error":
             raise StaleBaselineError(result.verdict.reason)
         if result.verdict.status == "fail":
-            raise OutOfBoundsError(self._failure_text([result], self.room()), _summary(result))
+            raise OutOfBoundsError(
+                _failure_text([result], self.room(), self.marked, self.session.settings), _summary(result)
+            )
         return score_of_slice(whole, threshold)
 
     def failures(self) -> list[str]:
@@ -178,7 +174,10 @@ class JudgedTest:
             return []
         room = self.room()
         others = self._other_failures(None if room.lines is None else room.lines // 3)
-        return [*others, *([self._failure_text(failed, room)] if failed else [])]
+        return [
+            *others,
+            *([_failure_text(failed, room, self.marked, self.session.settings)] if failed else []),
+        ]
 
     @property
     def summary(self) -> str:
@@ -218,11 +217,11 @@ class JudgedTest:
         results |= self.report.build(describe=describe, explain=explain)
         if failed := self._failed_results:
             cause = likely_cause(failed)
-            results |= {**({"cause": cause} if cause else {}), **self._accept_entry(failed)}
+            results |= {**({"cause": cause} if cause else {}), **_accept(failed, self.session.settings)}
         if self._suite is not None:
             results["suite"] = self._suite
         if self._baseline_scores and not self._has_no_baseline:
-            results["baseline"] = self._baseline_entry(served)
+            results["baseline"] = _baseline_entry(self, self._baseline_scores, served)
             results["out_of_bounds"] = sorted({result.threshold.name for result in self._failed_results})
         return results
 
@@ -238,26 +237,6 @@ class JudgedTest:
         with suppress(RagevalError):  # an error was that of the score
             fingerprint = self.record.dependencies_of(request).fingerprint
             self.uses |= {use for use in MODEL_USES if use in fingerprint}
-
-    def _baseline_entry(self, served: Mapping[str, list[str]]) -> "BaselineEntry":
-        record, new = self.record, self._baseline_scores
-        entry: BaselineEntry = baseline_entry(
-            record.examples,
-            {
-                name: (score, record.dependencies_of(each.request).fingerprint)
-                for name, (each, score) in new.items()
-            },
-            context={*record.received, "history"},
-            averaged=[name for name, (each, _) in new.items() if self.definition(each).asks],
-            spool=self.session.spool,
-        )
-        if self.marked.nodeid not in self.sharing_alpha:
-            entry["shares_alpha"] = False
-        for added in self.session.hook.pytest_rageval_baseline_entry(test=self):
-            entry |= cast("BaselineEntry", added)
-        if renamed := {model: names for model, names in served.items() if names != [model]}:
-            entry["served"] = renamed
-        return entry
 
     def _threshold_input(
         self, score: Score | RagevalError, threshold: Threshold, early: PartialEvaluation | None = None
@@ -284,7 +263,7 @@ class JudgedTest:
         entry = threshold_result_entry(result, definition.notes, spool=self.session.spool)
         self._add_entry(entry, threshold, result.score, result)
         self.judged.append(result)
-        if threshold.uses_baseline and self.session.settings.update_baseline:
+        if threshold.uses_baseline and threshold_input.baseline.updating:
             self._has_no_baseline |= bool(threshold_input.baseline.missing)
             self._baseline_scores[threshold.name] = threshold, score
 
@@ -311,6 +290,7 @@ class JudgedTest:
             self.session.settings,
             self.session.baseline,
             self.marked,
+            sample=self.session.sample,
             threshold=threshold,
             definition=definition,
             fingerprint=self.record.dependencies_of(threshold.request).fingerprint,
@@ -325,19 +305,60 @@ class JudgedTest:
     def _failed_results(self) -> list[ThresholdResult]:
         return [*filter(None, map(_failed_part, self.judged))]
 
-    def _accept_entry(self, failed: Iterable[ThresholdResult]) -> dict[str, str]:
-        if self.session.settings.baseline_ref is not None:
-            # An update changes the file of this checkout, which is not compared with.
-            return {}
-        return accept_entry([(result.threshold.name, violated_bounds(result)) for result in failed])
 
-    def _failure_text(self, failed: Sequence[ThresholdResult], room: "Room") -> str:
-        accept = self._accept_entry(failed).get("accept")
-        texts = accept_lines(accept, self.marked.argument or self.marked.nodeid, self.marked.merge)
-        steps = [line for text in texts for line in text.splitlines()]
-        files = [path for path in self.session.settings.report if isinstance(path, Path)]
-        report = os.path.relpath(files[0]) if files else ""
-        return "\n".join(failure_lines(failed, room, report=report, after=steps))
+def _changed_prompts(
+    missing: Iterable[MissingReplyError],
+    before: "Mapping[str, ScoreEntry]",
+    thresholds: Sequence[Threshold],
+    record: TestRecord,
+) -> str:
+    """Return how the prompts of the questions without a reply have changed since the baseline; empty if unknown."""
+    missed = {name for error in missing for name in error.examples}
+    examples = [each for each in record.examples if each.id in missed]
+    text = changed_prompts_text(before, thresholds, examples, record.ranking_of)
+    return f"\n{text}" if text else ""
+
+
+def _baseline_entry(
+    test: JudgedTest, new: Mapping[str, tuple[Threshold, Score]], served: Mapping[str, list[str]]
+) -> "BaselineEntry":
+    record = test.record
+    entry: BaselineEntry = baseline_entry(
+        record.examples,
+        {
+            name: (score, record.dependencies_of(each.request).fingerprint)
+            for name, (each, score) in new.items()
+        },
+        context={*record.received, "history"},
+        averaged=[name for name, (each, _) in new.items() if test.definition(each).asks],
+        spool=test.session.spool,
+    )
+    if test.marked.nodeid not in test.sharing_alpha:
+        entry["shares_alpha"] = False
+    for added in test.session.hook.pytest_rageval_baseline_entry(test=test):
+        entry |= cast("BaselineEntry", added)
+    if renamed := {model: names for model, names in served.items() if names != [model]}:
+        entry["served"] = renamed
+    return entry
+
+
+def _accept(failed: Iterable[ThresholdResult], settings: Settings) -> dict[str, str]:
+    if settings.baseline_ref is not None:
+        # An update changes the file of this checkout, which is not compared with.
+        return {}
+    return accept_entry([(result.threshold.name, violated_bounds(result)) for result in failed])
+
+
+def _failure_text(
+    failed: Sequence[ThresholdResult], room: "Room", marked: MarkedTest, settings: Settings
+) -> str:
+    texts = accept_lines(
+        _accept(failed, settings).get("accept"), marked.argument or marked.nodeid, marked.merge
+    )
+    steps = [line for text in texts for line in text.splitlines()]
+    files = [path for path in settings.report if isinstance(path, Path)]
+    report = os.path.relpath(files[0]) if files else ""
+    return "\n".join(failure_lines(failed, room, report=report, after=steps))
 
 
 def joined(results: Iterable[Iterable[T]]) -> list[T]:

@@ -1,4 +1,4 @@
-"""`Session`: computes the scores of eval sets, for all tests of one process."""
+"""`Session`: the resources that the tests of one process share. `Evaluator`: computes scores with them."""
 
 import uuid
 from collections import defaultdict
@@ -17,6 +17,7 @@ from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Outcome, Score, too_many_unscored
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import ScoreRequest, Spec
+from pytest_rageval.evalsets.loading import Sources
 from pytest_rageval.lib.foreign_values import plain_number
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
@@ -24,7 +25,7 @@ from pytest_rageval.models import ConfiguredModels
 from pytest_rageval.models.usage import Usage
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.base import BaseSession
-from pytest_rageval.run.inputs import Components, Pipelines, Sources
+from pytest_rageval.run.inputs import Components, Pipelines
 from pytest_rageval.run.registry import DEFAULT_CUTOFF, Registry
 from pytest_rageval.scores.definition import (
     GOLD,
@@ -56,8 +57,236 @@ CORPUS_REMEDY: Final = (
     "records of the eval set."
 )
 
-select_subset: Lazy = Lazy("evalsets.sampling", "select_subset")  # few runs take a part of an eval set
 blame_outcomes: Lazy = Lazy("scores.sufficiency", "blame_outcomes")
+
+
+class Evaluator:
+    """Evaluates scores on eval sets, with the pipelines of a session.
+
+    `unanswered` has the errors that the proxy returned to the application under test instead of replies, where it is
+    not known which question it answered: else they end the call of that question.
+    """
+
+    def __init__(self, session: BaseSession, loop: BackgroundEventLoop, pipelines: Pipelines) -> None:
+        self._session = session
+        self._settings = session.settings
+        self._loop = loop
+        self._pipelines = pipelines
+        self.unanswered: list[RagevalError] = []
+        self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
+
+    def score(
+        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
+    ) -> dict[ScoreRequest, Score | RagevalError]:
+        outcomes = self.outcomes(components, evalset, requests)
+        return {request: self._session.score_or_error(request, runs) for request, runs in outcomes.items()}
+
+    def outcomes(
+        self,
+        components: Components,
+        evalset: EvalSet,
+        requests: Sequence[ScoreRequest],
+        *,
+        all_requests: Sequence[ScoreRequest] = (),
+    ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
+        """Return the outcomes of each score, of the run and of each repeat, or the error that prevented them.
+
+        Scores of retrieval times are evaluated first, while nothing else runs. A score without a cut-off is evaluated
+        at the largest cut-off of `requests` and of all scores of the test.
+        """
+        k = _largest_cutoff([*requests, *all_requests])
+
+        async def evaluate(request: ScoreRequest) -> list[list[Outcome]]:
+            return await self._outcomes_of(components, evalset, request, k)
+
+        timed = [request for request in requests if self._is_time(request)]
+        others = [request for request in requests if request not in timed]
+        outcomes = {
+            **self._for_each(components, timed, evaluate),
+            **self._for_each(components, others, evaluate),
+        }
+        return {request: self._with_blame(request, outcomes) for request in requests}
+
+    def _with_blame(
+        self, request: ScoreRequest, outcomes: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
+    ) -> list[list[Outcome]] | RagevalError:
+        """Return the runs; those of an answer score with causes of losses, if `sufficient` has the same cut-off."""
+        runs = outcomes[request]
+        if isinstance(runs, RagevalError) or not self._session.definition(request).has_answer_verdicts:
+            return runs
+        sufficiency_runs = outcomes.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
+        if not isinstance(sufficiency_runs, list):
+            return runs
+        share = self._settings.match_share
+        return [
+            blame_outcomes(answers, sufficiency, share)
+            for answers, sufficiency in zip(runs, sufficiency_runs, strict=True)
+        ]
+
+    def definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
+        """Return the definition of a score; None if it is unknown, which is an error when the score is evaluated."""
+        with suppress(InputError):
+            return self._session.definition(request)
+        return None
+
+    def _is_time(self, request: ScoreRequest) -> bool:
+        score = self.definition_or_none(request)
+        return score is not None and score.is_time
+
+    def _needs_event_loop(self, components: Components, request: ScoreRequest) -> bool:
+        """Return True if a score times retrievals, is a plugin's, or asks the user's own generator or judge.
+
+        A score that asks models begins without the loop, and continues in it with the first reply that is not cached;
+        unless the application, whose requests are answered in the loop, may use the cache at the same time.
+        """
+        score = self.definition_or_none(request)
+        if score is None:
+            return False
+        asks_user = score.asks and (
+            components.user_defined or "answers applications" in self._settings.effects
+        )
+        return bool(asks_user) or score.is_time or score.family is None
+
+    def check_answered(self) -> None:
+        """Raise the errors that the proxy returned to the application instead of a model's reply.
+
+        The application may have continued without the reply, and its result is used by all scores.
+        """
+        if self.unanswered:
+            raise combine_errors(
+                {f"number {number}": error for number, error in enumerate(self.unanswered, 1)}, what="call"
+            )
+
+    def count_requests(
+        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
+    ) -> list[RagevalError]:
+        k = _largest_cutoff(requests)
+
+        async def count(request: ScoreRequest) -> None:
+            await self._outcomes_of(components, evalset, request, k)
+
+        return [error for error in self._for_each(components, requests, count).values() if error is not None]
+
+    def _for_each(
+        self,
+        components: Components,
+        requests: Sequence[ScoreRequest],
+        work: Callable[[ScoreRequest], Awaitable[T]],
+    ) -> dict[ScoreRequest, T | RagevalError]:
+        """Run an async function for each request, all concurrently; return the results, or the errors.
+
+        ReplyPending is raised only after all calls have created the requests that they can create.
+        """
+        if not requests:
+            return {}
+        pending: list[ReplyPending] = []
+
+        async def result_or_error(request: ScoreRequest) -> T | RagevalError:
+            try:
+                return await work(request)
+            except RagevalError as error:
+                return error
+            except ReplyPending as error:
+                pending.append(error)
+                return RagevalError("it waits for a reply")
+
+        async def run_all() -> list[T | RagevalError]:
+            results = await gather_results(map(result_or_error, requests))
+            for result in (*pending, *results):
+                if isinstance(result, BaseException) and not isinstance(result, RagevalError):
+                    raise result
+            return cast("list[T | RagevalError]", results)
+
+        inline = not any(self._needs_event_loop(components, request) for request in requests)
+        results = self._loop.run(run_all(), inline=inline)
+        return dict(zip(requests, results, strict=True))
+
+    async def _outcomes_of(
+        self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int
+    ) -> list[list[Outcome]]:
+        """Return the outcomes of the first pipeline; if the score uses models, also of its draws and repeats."""
+        pipelines = self._pipelines.of_score(components, request)
+        resolved, score = self._session.resolve(request)
+        if resolved.spec.k is None:
+            resolved = replace(resolved, k=k)
+        used = pipelines if score.asks else pipelines[:1]
+        return await gather_all(self._evaluate(pipeline, evalset, resolved, score) for pipeline in used)
+
+    @staticmethod
+    def _check_separable(evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
+        if evalset.is_split and not (score.separable or score.depends_on_ids):
+            raise InputError(
+                f"{resolved.spec}: the score of a question may depend on the others, and --rageval-shard leaves most "
+                "of them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else "
+                "run its tests with all questions, in a job with --rageval-shard 1/1."
+            )
+
+    async def check_gold_texts(self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore) -> None:
+        """Find the texts of gold passages; before the first paid call, raise InputError if too many are nowhere."""
+        if evalset.is_split and any(map(retrieved_gold_texts, evalset)):
+            raise InputError(
+                f"{resolved.spec} needs gold passages with text. Those that have only an id have the text of a "
+                "document that is retrieved for any question, and --rageval-shard leaves out most questions.\n"
+                f"{CORPUS_REMEDY}"
+            )
+        await pipeline.gold.find_texts(evalset.examples, resolved.k)
+        without = []
+        for example in evalset:
+            if None not in [gold.text for gold in example.relevant]:
+                continue
+            try:
+                await pipeline.gold.get(example, resolved.k)
+            except NoGroundTruth as reason:
+                without += [(example.id, str(reason))] if example.relevant else []
+            except (RagevalError, Unscored):
+                continue  # the retriever failed, which is reported when the example is scored
+        if not evalset.is_split and too_many_unscored(
+            len(without), len(evalset), self._settings.max_unscored
+        ):
+            name, why = without[0]
+            raise InputError(
+                f"{resolved.spec} needs gold passages with text, and {len(without)} of "
+                f"{counted(len(evalset), 'example')} have none, such as {name}: {why}.\n"
+                f"{CORPUS_REMEDY}"
+            )
+
+    async def _evaluate(
+        self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
+    ) -> list[Outcome]:
+        # An unknown comparator must be an error before any request is sent. The default, "judge", is known.
+        for text, keyword in ((resolved.comparator, "comparator"), (resolved.label, "label")):
+            if (pipeline.comparator if text is None else text) != "judge":
+                pipeline.comparison(text, keyword)
+        self._check_separable(evalset, resolved, score)
+        score.check_needs(pipeline, evalset.examples, resolved)
+        if GOLD_TEXTS in score.needs:
+            await self.check_gold_texts(pipeline, evalset, resolved)
+        key = (pipeline, evalset.digest, resolved)
+        if key not in self._outcomes:
+            has_replies = "lacks replies" not in self._settings.effects
+            if pipeline.has_custom_judge and score.asks and score.separable and has_replies:
+                # The user's judge is called after a paid answer of the model. The first examples show whether the judge
+                # works before the answers to all questions are paid for.
+                first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)
+                self.check_answered()
+                failed = {outcome.example.id: outcome.failed for outcome in first if outcome.failed}
+                if len(failed) == MAX_FAILURES:
+                    rest = (
+                        f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
+                        "and the others were not evaluated."
+                    )
+                    raise combine_errors(failed, rest)
+            outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
+            if score.uses_judge(pipeline, resolved):
+                self._pipelines.note_judged(pipeline)
+            self.check_answered()
+            if GOLD in score.needs:
+                check_ids(pipeline.retriever, outcomes)
+            if not evalset.is_split:
+                # `rageval merge` checks the share of failures over all shards.
+                check_failures(outcomes, self._settings.max_unscored)
+            self._outcomes[key] = outcomes
+        return self._outcomes[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +298,7 @@ class RunContext:
 
 
 class Session(BaseSession):
-    """Computes the scores of eval sets, with the resources that the tests of one process share.
+    """The resources that the tests of one process share. `evaluator` computes scores with them.
 
     `tick` is called about every 0.1 s in the test's thread while the test waits for a result, with the servers that do
     not respond.
@@ -96,14 +325,8 @@ class Session(BaseSession):
             # The gateway reads these files. An invalid file is an error even if no request is sent.
             _ = self.gateway.cache.cassette.entries
         self.sources: Sources = Sources(self.registry.formats)
-        self.pipelines: Pipelines = Pipelines(
-            settings, self.registry, self.loop, lambda: self._cached_replies, self.spool
-        )
-        # The errors that the proxy returned to the application under test instead of replies, where it is not known
-        # which question it answered: else they end the call of that question.
-        self.unanswered: list[RagevalError] = []
-        self._outcomes: dict[tuple[Pipeline, str, ResolvedScore], list[Outcome]] = {}
-        self._parts: dict[int, tuple[EvalSet, EvalSet]] = {}
+        self.pipelines: Pipelines = Pipelines(self, self.loop, lambda: self._cached_replies)
+        self.evaluator: Evaluator = Evaluator(self, self.loop, self.pipelines)
 
     @property
     def gateway(self) -> "Gateway":
@@ -168,28 +391,15 @@ class Session(BaseSession):
         return self.loop.close(None if self._gateway is None else self._gateway.close)
 
     def _build_gateway(self) -> "Gateway":
-        from pytest_rageval.models.budget import Limits  # noqa: PLC0415 - see gateway
-        from pytest_rageval.models.gateway import Gateway, GatewaySettings  # noqa: PLC0415
+        from pytest_rageval.models.gateway import Gateway, GatewaySettings  # noqa: PLC0415 - see gateway
         from pytest_rageval.models.stores.fallback import store_opener  # noqa: PLC0415
 
         settings = self.settings
-        servers = settings.generator.server, settings.judge.server
-        addresses = frozenset(server.base_url.public for server in servers if server.base_url)
-        access = GatewaySettings(
-            cache_dir=settings.cache_dir,
-            cassette=None if settings.plans_without_cassette else settings.cassette,
-            mode="plan" if settings.plan else "replay" if settings.replay else "live",
+        access = GatewaySettings.of(
+            settings,
+            run=self.context.run,
             open_store=store_opener(settings.cache_location, settings.cache_dir, self.registry.stores),
-            run=settings.run or self.context.run,
-            refresh=settings.refresh,
-            record=settings.record,
-            record_prompts=settings.record and settings.record_prompts,
             policy=self.models.request_policy(settings),
-            limits=Limits(settings.max_calls, settings.max_cost),
-            base_urls=addresses if len(addresses) > 1 else frozenset(),
-            max_timeout_s=max(server.timeout for server in servers),
-            prices=settings.prices,
-            tiers=settings.tiers,
             make_source=self.hook.pytest_rageval_reply_source(settings=settings),
         )
         return Gateway(access, lambda: self.loop.runs)
@@ -200,16 +410,6 @@ class Session(BaseSession):
 
     def _stalls(self) -> "Sequence[Stall]":
         return () if self._gateway is None else self._gateway.source.stalls()
-
-    def part_of(self, evalset: EvalSet) -> EvalSet:
-        """Return the examples that are in the sample and the shard of this run; InputError if there are none."""
-        sample, shard = self.settings.sample, self.settings.shard
-        if sample >= 1 and shard is None:
-            return evalset
-        if id(evalset) not in self._parts:
-            # A reference to the eval set prevents that another object gets its id.
-            self._parts[id(evalset)] = evalset, select_subset(evalset, sample=sample, shard=shard)
-        return self._parts[id(evalset)][1]
 
     @property
     def usage(self) -> Usage:
@@ -236,106 +436,7 @@ class Session(BaseSession):
         )
 
     def pipeline(self, components: Components, request: ScoreRequest) -> Pipeline:
-        return self.draw_pipelines(components, request)[0]
-
-    def draw_pipelines(self, components: Components, request: ScoreRequest) -> list[Pipeline]:
-        """Return the pipelines of a score, one for each repeat and drawn answer."""
-        if request.temperature is not None and "generator" in components.user_defined:
-            raise InputError(
-                f"{request.spec}: temperature={request.temperature:g} is for a model of this package, and "
-                "rageval_generator is your own, with a temperature of its own.\nLeave temperature out."
-            )
-        return self.pipelines.for_draws(components, self.draw_settings(request))
-
-    def score(
-        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
-    ) -> dict[ScoreRequest, Score | RagevalError]:
-        outcomes = self.outcomes(components, evalset, requests)
-        return {request: self.score_or_error(request, runs) for request, runs in outcomes.items()}
-
-    def outcomes(
-        self,
-        components: Components,
-        evalset: EvalSet,
-        requests: Sequence[ScoreRequest],
-        *,
-        all_requests: Sequence[ScoreRequest] = (),
-    ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
-        """Return the outcomes of each score, of the run and of each repeat, or the error that prevented them.
-
-        Scores of retrieval times are evaluated first, while nothing else runs. A score without a cut-off is evaluated
-        at the largest cut-off of `requests` and of all scores of the test.
-        """
-        k = _largest_cutoff([*requests, *all_requests])
-
-        async def evaluate(request: ScoreRequest) -> list[list[Outcome]]:
-            return await self._outcomes_of(components, evalset, request, k)
-
-        timed = [request for request in requests if self._is_time(request)]
-        others = [request for request in requests if request not in timed]
-        outcomes = {
-            **self._for_each(components, timed, evaluate),
-            **self._for_each(components, others, evaluate),
-        }
-        return {request: self._with_blame(request, outcomes) for request in requests}
-
-    def _with_blame(
-        self, request: ScoreRequest, outcomes: Mapping[ScoreRequest, list[list[Outcome]] | RagevalError]
-    ) -> list[list[Outcome]] | RagevalError:
-        """Return the runs; those of an answer score with causes of losses, if `sufficient` has the same cut-off."""
-        runs = outcomes[request]
-        if isinstance(runs, RagevalError) or not self.definition(request).has_answer_verdicts:
-            return runs
-        sufficiency_runs = outcomes.get(ScoreRequest(f"sufficient@{Spec.parse(request.spec).k}"))
-        if not isinstance(sufficiency_runs, list):
-            return runs
-        share = self.settings.match_share
-        return [
-            blame_outcomes(answers, sufficiency, share)
-            for answers, sufficiency in zip(runs, sufficiency_runs, strict=True)
-        ]
-
-    def definition_or_none(self, request: ScoreRequest) -> ScoreDef | None:
-        """Return the definition of a score; None if it is unknown, which is an error when the score is evaluated."""
-        with suppress(InputError):
-            return self.definition(request)
-        return None
-
-    def _is_time(self, request: ScoreRequest) -> bool:
-        score = self.definition_or_none(request)
-        return score is not None and score.is_time
-
-    def _needs_event_loop(self, components: Components, request: ScoreRequest) -> bool:
-        """Return True if a score times retrievals, is a plugin's, or asks the user's own generator or judge.
-
-        A score that asks models begins without the loop, and continues in it with the first reply that is not cached;
-        unless the application, whose requests are answered in the loop, may use the cache at the same time.
-        """
-        score = self.definition_or_none(request)
-        if score is None:
-            return False
-        asks_user = score.asks and (components.user_defined or self.settings.gateway)
-        return bool(asks_user) or score.is_time or score.family is None
-
-    def check_answered(self) -> None:
-        """Raise the errors that the proxy returned to the application instead of a model's reply.
-
-        The application may have continued without the reply, and its result is used by all scores.
-        """
-        if self.unanswered:
-            raise combine_errors(
-                {f"number {number}": error for number, error in enumerate(self.unanswered, 1)}, what="call"
-            )
-
-    def count_requests(
-        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
-    ) -> list[RagevalError]:
-        k = _largest_cutoff(requests)
-
-        async def count(request: ScoreRequest) -> None:
-            await self._outcomes_of(components, evalset, request, k)
-
-        return [error for error in self._for_each(components, requests, count).values() if error is not None]
+        return self.pipelines.of_score(components, request)[0]
 
     def retrieve(self, components: Components, query: Query, k: int) -> Ranking:
         ranking = self.pipelines.get(components).ranking(_check_query("query", query), _check_cutoff(k))
@@ -344,137 +445,6 @@ class Session(BaseSession):
     def answer(self, components: Components, query: Query, k: int) -> str:
         [pipeline, *_] = self.pipelines.for_draws(components, DrawSettings(self.settings.temperature))
         return self.loop.run(pipeline.answer(_check_query("question", query), _check_cutoff(k)))
-
-    def _for_each(
-        self,
-        components: Components,
-        requests: Sequence[ScoreRequest],
-        work: Callable[[ScoreRequest], Awaitable[T]],
-    ) -> dict[ScoreRequest, T | RagevalError]:
-        """Run an async function for each request, all concurrently; return the results, or the errors.
-
-        ReplyPending is raised only after all calls have created the requests that they can create.
-        """
-        if not requests:
-            return {}
-        pending: list[ReplyPending] = []
-
-        async def result_or_error(request: ScoreRequest) -> T | RagevalError:
-            try:
-                return await work(request)
-            except RagevalError as error:
-                return error
-            except ReplyPending as error:
-                pending.append(error)
-                return RagevalError("it waits for a reply")
-
-        async def run_all() -> list[T | RagevalError]:
-            results = await gather_results(map(result_or_error, requests))
-            for result in (*pending, *results):
-                if isinstance(result, BaseException) and not isinstance(result, RagevalError):
-                    raise result
-            return cast("list[T | RagevalError]", results)
-
-        inline = not any(self._needs_event_loop(components, request) for request in requests)
-        results = self.loop.run(run_all(), inline=inline)
-        return dict(zip(requests, results, strict=True))
-
-    async def _outcomes_of(
-        self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int
-    ) -> list[list[Outcome]]:
-        """Return the outcomes of the first pipeline; if the score uses models, also of its draws and repeats."""
-        pipelines = self.draw_pipelines(components, request)
-        resolved, score = self.resolve(request)
-        if resolved.spec.k is None:
-            resolved = replace(resolved, k=k)
-        used = pipelines if score.asks else pipelines[:1]
-        return await gather_all(self._evaluate(pipeline, evalset, resolved, score) for pipeline in used)
-
-    def _check_separable(self, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef) -> None:
-        is_part = self.settings.shard_count > 1 and evalset.part is not None
-        if is_part and not (score.separable or score.depends_on_ids):
-            raise InputError(
-                f"{resolved.spec}: the score of a question may depend on the others, and --rageval-shard leaves most "
-                "of them out.\nIf it does not, let its plugin say so by registry.add_score(…, separable=True); else "
-                "run its tests with all questions, in a job with --rageval-shard 1/1."
-            )
-
-    async def check_gold_texts(self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore) -> None:
-        """Find the texts of gold passages; before the first paid call, raise InputError if too many are nowhere."""
-        is_part = self.settings.shard_count > 1 and evalset.part is not None
-        if is_part and any(map(retrieved_gold_texts, evalset)):
-            raise InputError(
-                f"{resolved.spec} needs gold passages with text. Those that have only an id have the text of a "
-                "document that is retrieved for any question, and --rageval-shard leaves out most questions.\n"
-                f"{CORPUS_REMEDY}"
-            )
-        await pipeline.gold.find_texts(evalset.examples, resolved.k)
-        without = []
-        for example in evalset:
-            if None not in [gold.text for gold in example.relevant]:
-                continue
-            try:
-                await pipeline.gold.get(example, resolved.k)
-            except NoGroundTruth as reason:
-                without += [(example.id, str(reason))] if example.relevant else []
-            except (RagevalError, Unscored):
-                continue  # the retriever failed, which is reported when the example is scored
-        is_whole = self.settings.shard_count == 1
-        if is_whole and too_many_unscored(len(without), len(evalset), self.settings.max_unscored):
-            name, why = without[0]
-            raise InputError(
-                f"{resolved.spec} needs gold passages with text, and {len(without)} of "
-                f"{counted(len(evalset), 'example')} have none, such as {name}: {why}.\n"
-                f"{CORPUS_REMEDY}"
-            )
-
-    async def _evaluate(
-        self, pipeline: Pipeline, evalset: EvalSet, resolved: ResolvedScore, score: ScoreDef
-    ) -> list[Outcome]:
-        # An unknown comparator must be an error before any request is sent. The default, "judge", is known.
-        for text, keyword in ((resolved.comparator, "comparator"), (resolved.label, "label")):
-            if (pipeline.comparator if text is None else text) != "judge":
-                pipeline.comparison(text, keyword)
-        self._check_separable(evalset, resolved, score)
-        score.check_needs(pipeline, evalset.examples, resolved)
-        if GOLD_TEXTS in score.needs:
-            await self.check_gold_texts(pipeline, evalset, resolved)
-        key = (pipeline, evalset.digest, resolved)
-        if key not in self._outcomes:
-            sends_requests = not self.settings.may_lack_replies
-            if pipeline.has_custom_judge and score.asks and score.separable and sends_requests:
-                # The user's judge is called after a paid answer of the model. The first examples show whether the judge
-                # works before the answers to all questions are paid for.
-                first = await score.evaluate(pipeline, evalset.examples[:MAX_FAILURES], resolved)
-                self.check_answered()
-                failed = {outcome.example.id: outcome.failed for outcome in first if outcome.failed}
-                if len(failed) == MAX_FAILURES:
-                    rest = (
-                        f"All of the first {MAX_FAILURES} of {len(evalset)} examples failed, "
-                        "and the others were not evaluated."
-                    )
-                    raise combine_errors(failed, rest)
-            outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
-            if score.uses_judge(pipeline, resolved):
-                self.pipelines.note_judged(pipeline)
-            self.check_answered()
-            if GOLD in score.needs:
-                check_ids(pipeline.retriever, outcomes)
-            if self.settings.shard_count == 1:
-                # `rageval merge` checks the share of failures over all shards.
-                check_failures(outcomes, self.settings.max_unscored)
-            self._outcomes[key] = outcomes
-        return self._outcomes[key]
-
-
-def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
-    """Return the largest cut-off, which scores without one use, so that they need no further retrieval."""
-    cutoffs = []
-    for request in requests:
-        # The error about an invalid name is raised when its own score is evaluated.
-        with suppress(InputError):
-            cutoffs.append(Spec.parse(request.spec).k or 0)
-    return max(cutoffs, default=0) or DEFAULT_CUTOFF
 
 
 def _check_query(name: str, value: object) -> Query:
@@ -490,3 +460,13 @@ def _check_cutoff(k: object) -> int:
     if type(number) is not int or number < 1:
         raise InputError(f"k = {k!r}: the number of documents is an integer, at least 1.")
     return number
+
+
+def _largest_cutoff(requests: Sequence[ScoreRequest]) -> int:
+    """Return the largest cut-off, which scores without one use, so that they need no further retrieval."""
+    cutoffs = []
+    for request in requests:
+        # The error about an invalid name is raised when its own score is evaluated.
+        with suppress(InputError):
+            cutoffs.append(Spec.parse(request.spec).k or 0)
+    return max(cutoffs, default=0) or DEFAULT_CUTOFF

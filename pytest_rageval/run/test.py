@@ -17,8 +17,9 @@ from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.threshold import BOUNDS, Threshold, level_shares
 from pytest_rageval.reports.build import evalset_entry
+from pytest_rageval.run import MarkedTest
 from pytest_rageval.run.base import TestRecord
-from pytest_rageval.run.inputs import Components, MarkedTest
+from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.judged import JudgedTest, PartialScore, any_room, joined
 from pytest_rageval.run.session import Session
 from pytest_rageval.scores.pipeline import Dependencies
@@ -70,7 +71,9 @@ class RunRecord(TestRecord):
             components = self._components
             if with_reference:
                 components = replace(components, reference=self._marked.reference())
-            evaluated = self._session.outcomes(components, evalset, requests, all_requests=all_requests)
+            evaluated = self._session.evaluator.outcomes(
+                components, evalset, requests, all_requests=all_requests
+            )
             self.runs.update(((request, with_reference), runs) for request, runs in evaluated.items())
 
     def dependencies_of(self, request: ScoreRequest) -> Dependencies:
@@ -181,49 +184,51 @@ class TestRun(JudgedTest):
             self.record.calls.append(threshold)
             for problem in self.after([threshold]):
                 raise RagevalError(problem)
-        except ReplyPending:
+        except ReplyPending as pending:
             # With a stub the test continues to its next request.
-            if (stub := self._stand_in(threshold)) is None:
-                raise
-            return cast("Score", stub)
+            return cast("Score", self._stand_in(threshold, pending))
         return self.judge_call(threshold)
 
     def agreement(self, request: "AgreementRequest") -> "Agreement":
-        self.session.hook.pytest_rageval_before_call(test=self, call="rageval.agreement()")
-        if self.session.settings.plan:
-            # Errors are ignored: in a run, the table lists these scores as missing.
-            self.session.count_requests(self.components, self.evalset, request.score_requests)
-            return cast("Agreement", self._stand_in(request))
+        hook = self.session.hook
+        hook.pytest_rageval_before_call(test=self, call="rageval.agreement()")
+        given: Agreement | None = hook.pytest_rageval_evaluate_agreement(test=self, request=request)
+        if given is not None:
+            return given
         try:
-            scores = self.session.score(self.components, self.evalset, request.score_requests)
-        except ReplyPending:
-            if (stub := self._stand_in(request)) is None:
-                raise
-            return cast("Agreement", stub)
+            scores = self.session.evaluator.score(self.components, self.evalset, request.score_requests)
+        except ReplyPending as pending:
+            return cast("Agreement", self._stand_in(request, pending))
         for score_request in request.score_requests:
             self.add_uses(score_request)
         agreement = request.agreement(scores)
         self._agreements.append(agreement.entry())
         return agreement
 
-    def _stand_in(self, wanted: "Threshold | AgreementRequest | Ranking | str | Planned") -> object | None:
-        """Return what takes the place of a result that depends on missing replies; None if no extension has that."""
+    def _stand_in(
+        self,
+        wanted: "Threshold | AgreementRequest | Ranking | str | Planned",
+        missing: BaseException | None = None,
+    ) -> object:
+        """Return what takes the place of a result that depends on missing replies; without that, raise `missing`."""
         stub: object | None = self.session.hook.pytest_rageval_stand_in(test=self, wanted=wanted)
-        return stub
+        if stub is None and missing is not None:
+            raise missing
+        return wanted if stub is None else stub
 
     def retrieve(self, query: Query, k: int) -> Ranking:
         ranking = self.session.retrieve(self.components, query, k)
-        return cast("Ranking", self._stand_in(ranking)) if self.session.settings.plan else ranking
+        may_lack = "lacks replies" in self.session.settings.effects
+        return cast("Ranking", self._stand_in(ranking)) if may_lack else ranking
 
     def answer(self, query: Query, k: int) -> str:
         self.uses.add("generator")
-        if not self.session.settings.plan:
-            return self.session.answer(self.components, query, k)
         try:
-            text: str | Planned = self.session.answer(self.components, query, k)
+            text = self.session.answer(self.components, query, k)
         except Planned as planned:
-            text = planned
-        return cast("str", self._stand_in(text))
+            return cast("str", self._stand_in(planned, planned))
+        may_lack = "lacks replies" in self.session.settings.effects
+        return cast("str", self._stand_in(text)) if may_lack else text
 
     def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, object]:
         self.record.complete()

@@ -69,8 +69,8 @@ def test_look_inside(pytestconfig, rageval_generator):
     settings = rageval_generator.models.settings
     server = rageval_generator.models.server("judge")
     credentials, inside = server.credentials, vars(server)
-    from pytest_rageval.plugin.runner import EvaluationPlugin
-    plugin = vars(EvaluationPlugin.get(pytestconfig))
+    from pytest_rageval.plugin.runner import Process
+    plugin = vars(Process.get(pytestconfig))
     assert settings == server == credentials == inside == plugin
 """
 

@@ -84,7 +84,7 @@ def main(cache: Path, first: int) -> None:
     components = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
     for label, measures in FAMILIES.items():
         request = AgreementRequest(ANNOTATORS, measures, KS, label)
-        scores = session.score(components, evalset, request.score_requests)
+        scores = session.evaluator.score(components, evalset, request.score_requests)
         agreement = request.agreement(scores)
         say("\n".join(agreement_lines(agreement.entry())))
         for k in KS:

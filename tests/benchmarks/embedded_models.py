@@ -69,7 +69,7 @@ def ask(gguf: str | None, search: Search, evalset: EvalSet) -> tuple[np.ndarray,
         settings = Settings(model="embedded", gguf=gguf, cache_dir=Path(cache), max_unscored=1.0)
         session = Session(settings)
         components = Components(search, DefaultGenerator(session.models), DefaultJudge(session.models))
-        outcomes = session.outcomes(components, evalset, [ScoreRequest(spec) for spec in SPECS])
+        outcomes = session.evaluator.outcomes(components, evalset, [ScoreRequest(spec) for spec in SPECS])
         session.close()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     columns = []

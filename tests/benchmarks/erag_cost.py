@@ -62,7 +62,7 @@ class Cost(NamedTuple):
 def score_method(spec: str) -> Evaluate:
     def evaluate(session: Session, components: Components, evalset: EvalSet, k: int) -> None:
         request = ScoreRequest(f"{spec}@{k}", comparator="canonical")
-        score = session.score(components, evalset, [request])[request]
+        score = session.evaluator.score(components, evalset, [request])[request]
         if isinstance(score, RagevalError):
             raise score
 

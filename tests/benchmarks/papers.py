@@ -127,7 +127,7 @@ def scores(
     session: Session, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
 ) -> list[Score]:
     computed = []
-    for score in session.score(components, evalset, requests).values():
+    for score in session.evaluator.score(components, evalset, requests).values():
         if isinstance(score, RagevalError):
             raise score
         computed.append(score)
@@ -210,7 +210,7 @@ def salemi2024(session: Session, first: int) -> None:
     evalset = EvalSet(f"{whole.name}, first {first}", whole.examples[:first])
     components = Components(bm25, DefaultGenerator(session.models), EmbeddedJudge(session))
     request = AgreementRequest(ANNOTATORS, ("map", "mrr", "ndcg", "p", "recall", "hit"), (5,), "canonical")
-    agreement = request.agreement(session.score(components, evalset, request.score_requests))
+    agreement = request.agreement(session.evaluator.score(components, evalset, request.score_requests))
     say(f"\nsalemi2024, Table 1 ({evalset.name}, BM25, k = 5)")
     taus: dict[tuple[str, str], float | None] = {
         (association.annotator, association.measure): association.tau
@@ -256,7 +256,7 @@ def garigliotti2024(session: Session, first: int) -> None:
                 for family, table in over.items():
                     names = (f"{family}.answer", "rel.citation_precision", f"{family}.citation")
                     requests = [ScoreRequest(f"{name}@{k}", order=order, relevant=relevant) for name in names]
-                    results = session.score(components, evalset, requests).values()
+                    results = session.evaluator.score(components, evalset, requests).values()
                     table[f"cut-off {k}, {order}"] = [
                         None if isinstance(result, RagevalError) else float(result) for result in results
                     ]

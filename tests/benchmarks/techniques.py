@@ -74,7 +74,7 @@ def compute_scores(
         components = Components(
             PooledRetriever(pools, make), DefaultGenerator(session.models), DefaultJudge(session.models)
         )
-        results = session.score(components, evalset, [ScoreRequest(spec) for spec in specs])
+        results = session.evaluator.score(components, evalset, [ScoreRequest(spec) for spec in specs])
         for result in results.values():
             if isinstance(result, RagevalError):
                 raise result

@@ -100,8 +100,8 @@ def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
     body = f"import os\nimport pytest\nos.environ['RAGEVAL_GGUF'] = '/nowhere'\n@{MARK}\ndef test_it():\n    pass\n"
     module = project.pytester.makepyfile(
         body + "def test_settings(pytestconfig):\n    "
-        "from pytest_rageval.plugin.runner import EvaluationPlugin\n"
-        "    assert EvaluationPlugin.get(pytestconfig).settings.gguf is None\n"
+        "from pytest_rageval.plugin.runner import Process\n"
+        "    assert Process.get(pytestconfig).settings.gguf is None\n"
     )
     assert module.exists()
     project.run_process("-k", "settings", passed=1, deselected=1)

@@ -25,7 +25,7 @@ OPTIONS: Final = (ANNOTATIONS,)
 @hookimpl
 def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
     # The controller of xdist prints the annotations of all workers.
-    if not settings[ANNOTATIONS] or settings.is_step or hasattr(config, "workerinput"):
+    if not settings[ANNOTATIONS] or "is a step" in settings.effects or hasattr(config, "workerinput"):
         return ()
     from pytest_rageval.extensions.annotations.plugin import AnnotationPlugin  # noqa: PLC0415 - for one build server
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
-from pytest_rageval.options import switch
+from pytest_rageval.options import Option, switch
 from pytest_rageval.options.command import Command, value
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pytest_rageval.run.test import TestRun
 
 # fmt: off
-OPTIONS: Final = (
-    switch(
-        "gateway",
-        "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
-        "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway",
-    ),
+GATEWAY: Final[Option[bool]] = switch(
+    "gateway",
+    "start an OpenAI-compatible server on 127.0.0.1 and send the model calls of your application, in the tests' "
+    "process, through it. They are then cached, limited, counted and replayed as well. Needs the extra gateway",
+    effects=lambda settings: ("answers applications",) if settings[GATEWAY] else (),
 )
+OPTIONS: Final = (GATEWAY,)
 # fmt: on
 
 GATEWAY_OPTIONS: Final = (
@@ -72,8 +72,10 @@ BYPASSED: Final = (
 @hookimpl
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
     """Remember whether the user's own generator was to answer, and no request came to the proxy."""
-    session = test.session
-    if not session.settings.gateway or session.settings.plan or session.gateway.serves_application:
+    session, effects = test.session, test.session.settings.effects
+    if "answers applications" not in effects or "has placeholders" in effects:
+        return ()
+    if session.gateway.serves_application:
         return ()
     from pytest_rageval.models import DefaultGenerator  # noqa: PLC0415 - few runs have the proxy
 

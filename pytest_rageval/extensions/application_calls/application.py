@@ -86,7 +86,9 @@ class Backend:
         settings = session.settings
         names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
         server = session.models_of(client).server("generator")
-        return cls(session.gateway, server, session.loop, tuple(filter(None, names)), session.unanswered)
+        return cls(
+            session.gateway, server, session.loop, tuple(filter(None, names)), session.evaluator.unanswered
+        )
 
 
 class Application:

@@ -214,7 +214,7 @@ def _forward_signals(process: "subprocess.Popen[Any]") -> Iterator[None]:
 
 def _update_cassette(settings: Settings, session: Session) -> None:
     path = settings.cassette
-    if path is None or not settings.record:
+    if path is None or "keeps replies" not in settings.effects:
         return
     used = session.gateway.used
     recorded = read_cassette(path) if path.exists() else {}
@@ -246,7 +246,7 @@ class ProxyPlugin:
             self._cleanup.close()
             return
         try:
-            session = get_evaluation_plugin(self._config).session
+            session = get_evaluation_plugin(self._config).process.session
         except pytest.fail.Exception as error:
             # Each test that needs the session has this error too.
             self._server.refuse(str(error))
@@ -270,7 +270,7 @@ def start_proxy(config: pytest.Config) -> None:
     """
     environ = dict(os.environ)
     try:
-        if not resolve_settings(config, config.known_args_namespace, environ).gateway:
+        if not resolve_settings(config, config.known_args_namespace, environ).value_of("gateway"):
             return
         server = GatewayServer()
     except InputError as error:
@@ -293,6 +293,6 @@ def proxy_to(config: pytest.Config, client: object) -> GatewayServer:
         cleanup = ExitStack()
         cleanup.callback(server.close)
         ProxyPlugin(config, server, cleanup)
-        session = get_evaluation_plugin(config).session
+        session = get_evaluation_plugin(config).process.session
         server.connect(lambda: Backend.of(session, client))
     return config.stash[PROXY]

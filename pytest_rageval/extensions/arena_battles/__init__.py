@@ -26,7 +26,7 @@ OPTIONS: Final = (ARENA_PAIRS,)
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    if settings[ARENA_PAIRS] and settings.shard is not None:
+    if settings[ARENA_PAIRS] and "is merged" in settings.effects:
         yield (
             "--rageval arena_pairs=N needs the answers of all systems to all questions in one run, and --rageval-shard "
             "splits the questions: leave one out."

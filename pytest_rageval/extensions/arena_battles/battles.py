@@ -23,7 +23,7 @@ from pytest_rageval.scores.arena import DOMAIN_TAG, TIED, compare_answers, posit
 from pytest_rageval.scores.definition import Scored, score_each
 
 if TYPE_CHECKING:
-    from pytest_rageval.run.inputs import Marker
+    from pytest_rageval.run import Marker
     from pytest_rageval.scores.pipeline import Pipeline
 
 ARENA: Final = "arena"
@@ -108,7 +108,7 @@ def battle(test: TestRun, thresholds: Iterable[Threshold], battles: Battles) -> 
         systems, entries = test.state.setdefault("arena_battles", (set(), {}))
         systems.update(arena_systems(siblings, cutoffs))
         fought = battles.run_for_test(test.marked.nodeid, pipeline, evalset, cutoffs, siblings)
-        session.check_answered()
+        session.evaluator.check_answered()
         entries |= {(entry["system"], entry["opponent"]): entry for entry in fought}
 
 

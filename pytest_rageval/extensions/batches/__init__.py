@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from pytest_rageval.hookspecs import hookimpl
-from pytest_rageval.options import Option, switch
+from pytest_rageval.options import Effect, Option, switch
 from pytest_rageval.options.command import Command, Group, value
 from pytest_rageval.options.parsers import choice_parser, parse_switch
 
@@ -29,20 +29,32 @@ def _parse_batch(text: str) -> bool | str:
     return text if text in STEPS else parse_switch(text)
 
 
+def _effects(settings: "Settings") -> tuple[Effect, ...]:
+    if not (batch := settings[BATCH]):
+        return ()
+    if batch == "submit":
+        return ("batch tier", "is a step", "lacks replies")
+    return ("batch tier",) if batch is True else ("batch tier", "is a step")
+
+
+def collects(settings: "Settings") -> bool:
+    """Whether this run collects its requests for a batch instead of sending them; a plan only counts them."""
+    return settings[BATCH] == "submit" and not settings.value_of("plan")
+
+
 # fmt: off
 ERRORS: Final = Option[Literal["live", "unscored"]](
     "batch_errors", "live|unscored", choice_parser("live", "unscored"), "live",
     "a request that failed in a batch: send it again outside of a batch, or leave its question unscored",
 )
-OPTIONS: Final = (
-    switch(
-        "batch",
-        "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
-        "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
-        parse=_parse_batch, switch_values=STEPS, in_ini=False, is_flag=True,
-    ),
-    ERRORS,
+BATCH: Final[Option[bool | Literal["submit", "status", "collect"]]] = switch(
+    "batch",
+    "send the requests of a run to the batch API of the server, at a lower price, and wait for the replies. If "
+    "it is interrupted, the same command continues. `rageval batch` runs one step at a time",
+    parse=_parse_batch, switch_values=STEPS, in_ini=False, is_flag=True,
+    effects=_effects,
 )
+OPTIONS: Final = (BATCH, ERRORS)
 # fmt: on
 
 GROUP: Final = Group(
@@ -77,39 +89,41 @@ COMMANDS: Final = (
 
 def contradictions(settings: "Settings") -> Iterator[str]:
     for name, reason in {"refresh": "sends all requests in each run", "replay": "sends no requests"}.items():
-        if settings.batch and getattr(settings, name):
+        if settings[BATCH] and getattr(settings, name):
             yield f"--rageval-batch takes several runs, and --rageval-{name} {reason}: leave one out."
 
 
 @hookimpl
 def pytest_rageval_start(config: "pytest.Config", settings: "Settings") -> Sequence[object]:
-    if not settings.batch or settings.plan or config.option.collectonly or hasattr(config, "workerinput"):
+    if not settings[BATCH] or settings.value_of("plan"):
+        return ()
+    if config.option.collectonly or hasattr(config, "workerinput"):
         return ()
     import pytest  # noqa: PLC0415 - the commands import this module without pytest
 
     from pytest_rageval.extensions.batches import plugin  # noqa: PLC0415 - few runs have batches
 
-    if not settings.is_step:
+    if settings[BATCH] is True:
         return (plugin.BatchPlugin(config),)
     if getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError(f"--rageval-batch={settings.batch} needs no workers: add -n0.")
-    return ((plugin.BatchSubmitPlugin if settings.collects else plugin.BatchStatusPlugin)(config),)
+        raise pytest.UsageError(f"--rageval-batch={settings[BATCH]} needs no workers: add -n0.")
+    return ((plugin.BatchSubmitPlugin if collects(settings) else plugin.BatchStatusPlugin)(config),)
 
 
 @hookimpl
 def pytest_rageval_reply_source(settings: "Settings") -> "MakeSource | None":
     """Collect the requests of a run, or send live what no batch has answered."""
-    if not settings.batch:
+    if not settings[BATCH]:
         return None
     from pytest_rageval.extensions.batches.batches import BatchSource  # noqa: PLC0415 - few runs have batches
 
-    return partial(BatchSource, collects=settings.collects, errors=settings[ERRORS])
+    return partial(BatchSource, collects=collects(settings), errors=settings[ERRORS])
 
 
 @hookimpl(tryfirst=True)
 def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
     """Create all requests that the markers need, for a batch. A missing reply does not prevent other requests."""
-    if not test.session.settings.collects:
+    if not collects(test.session.settings):
         return None
     from pytest_rageval.core.errors import ReplyPending  # noqa: PLC0415 - few runs have batches
 

@@ -26,7 +26,7 @@ from pytest_rageval.models.client import RetryableError
 from pytest_rageval.options.resolution import RUN_VARIABLE
 from pytest_rageval.options.settings import ROLES
 from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
-from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, EvaluationPlugin
+from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, EvaluationPlugin, Process
 from pytest_rageval.plugin.terminal import print_line, print_lines
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ SUBMITTING_STATUSES: Final = {
 
 def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
     """Return all batches, after requesting their state at the servers of the options, and their replies."""
-    session = EvaluationPlugin.get(config).session
+    session = Process.get(config).session
     servers = [session.models.server(role) for role in ROLES]
     return session.loop.run(_source(session).refresh(servers, collect=collect))
 
@@ -146,11 +146,11 @@ class BatchPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Run all stages. This hook is called before xdist starts its workers."""
-        evaluation_plugin = EvaluationPlugin.get(self._config)
+        process = Process.get(self._config)
         try:
-            self._run_stages(evaluation_plugin.settings.run or evaluation_plugin.run)
+            self._run_stages(process.settings.run or process.run)
         except BaseException as error:
-            evaluation_plugin.pytest_sessionfinish()
+            process.pytest_sessionfinish()
             if isinstance(error, RagevalError):
                 raise pytest.UsageError(str(error)) from None
             raise
@@ -182,7 +182,7 @@ class BatchPlugin:
                 all_batches = refresh_batches(self._config, collect=True)
                 batches = [batch for batch in all_batches if batch.name in names]
             except RetryableError as error:
-                if time.monotonic() - answered_at > EvaluationPlugin.get(self._config).settings.patience:
+                if time.monotonic() - answered_at > Process.get(self._config).settings.patience:
                     text = f"The server of a batch does not answer: {error.reason}."
                     raise ServerError(f"{text}\nRun the same command again: it goes on from here.") from None
             else:
@@ -196,7 +196,7 @@ class BatchPlugin:
                     break
             time.sleep(delay)
             delay = min(delay * POLL_FACTOR, MAX_POLL_S)
-        usage = EvaluationPlugin.get(self._config).batch_usage
+        usage = Process.get(self._config).batch_usage
         for batch in batches:
             numbers = ("replies", "tokens_in", "tokens_out", "cost_usd", "unpriced")
             usage.update({"batches": 1, **{name: getattr(batch, name) for name in numbers}})
@@ -243,7 +243,7 @@ class BatchStatusPlugin(_StepPlugin):
         self._run_step(session, self._refresh)
 
     def _refresh(self) -> None:
-        collect = EvaluationPlugin.get(self._config).settings.batch == "collect"
+        collect = Process.get(self._config).settings.value_of("batch") == "collect"
         batches = refresh_batches(self._config, collect=collect)
         recent = [batch for batch in batches if time.time() - batch.made < RECENT_S or not batch.collected]
         self._report.lines = [batch.line() for batch in recent] or ["There are no batches."]
@@ -270,7 +270,8 @@ class BatchSubmitPlugin(_StepPlugin):
         pending = call.excinfo is not None and isinstance(call.excinfo.value, ReplyPending)
         report = yield
         if pending or call.when == "call":
-            pending = pending or EvaluationPlugin.get(item.config).has_stubs(item)
+            test = EvaluationPlugin.get(item.config).test_of(item)
+            pending = pending or (test is not None and test.has_stubs)
             reason = WAITS_FOR_BATCH if pending else "has all its replies"
             report_as_skipped(report, item, reason)
         return report
@@ -282,7 +283,7 @@ class BatchSubmitPlugin(_StepPlugin):
             self._run_step(session, self._submit)
 
     def _submit(self) -> None:
-        session = EvaluationPlugin.get(self._config).session
+        session = Process.get(self._config).session
         submission = session.loop.run(_source(session).submit())
         self._report.missing = submission.missing
         self._report.waited_for = [batch.name for batch in submission.waited_for]

@@ -109,10 +109,8 @@ def pytest_rageval_before_test(test: "JudgedTest") -> Sequence[str]:
 @hookimpl
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
     """Request the verdicts that correct these scores, where no result is reported yet; return errors."""
-    gate, session = _gate(test), test.session
-    return (
-        gate.ask(thresholds) if gate and (session.settings.may_lack_replies or session.settings.shard) else ()
-    )
+    gate, effects = _gate(test), test.session.settings.effects
+    return gate.ask(thresholds) if gate and not effects.isdisjoint({"lacks replies", "is merged"}) else ()
 
 
 @hookimpl
@@ -142,7 +140,8 @@ def _gate(test: "JudgedTest") -> "CalibrationGate | None":
     settings = test.session.settings
     # Labelled items are not split into shards: the first shard judges all of them.
     is_calibrated = settings[CALIBRATION] or test.marked.markers(MARKER) or NAME in test.record.added
-    if settings.shard_index > 1 or not is_calibrated:
+    index, _ = settings.value_of("shard") or (1, 1)
+    if index > 1 or not is_calibrated:
         return None
     if NAME not in test.state:
         from pytest_rageval.extensions.calibration.gate import CalibrationGate  # noqa: PLC0415 - few tests have one

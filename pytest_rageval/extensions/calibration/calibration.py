@@ -78,7 +78,7 @@ class LabelJudge:
         verdict = pipeline_verdict(session.pipelines.get(components), comparator)
         outcomes = session.loop.run(judge_items(labels, verdict))
         check_failures(outcomes, max_unscored)
-        if not session.settings.plan:
+        if "lacks replies" not in session.settings.effects:
             # The constructor raises an error if too many items are unscored.
             Score(f"judge against {labels.name}", outcomes, max_unscored=max_unscored)
         return Calibration(labels, outcomes, comparator)

@@ -87,7 +87,7 @@ class CalibrationGate:
         for bounds in self._known.bounds:
             try:
                 calibration = self._calibration(bounds.labels, bounds.comparator)
-                if self._session.settings.plan or self._session.settings.shard:
+                if not self._session.settings.effects.isdisjoint({"lacks replies", "is merged"}):
                     continue
                 result = check_bounds(calibration, bounds)
             except RagevalError as error:
@@ -201,7 +201,7 @@ class CalibrationGate:
         return known.get(comparator, str(comparator))
 
     def _record(self) -> None:
-        if self._session.settings.shard:
+        if "is merged" in self._session.settings.effects:
             for _, comparator in self._known.outcomes:
                 self._comparison(comparator)
             self._test.record.added[NAME] = to_plain(self._known, Measured)

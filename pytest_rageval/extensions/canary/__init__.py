@@ -36,11 +36,11 @@ OPTIONS: Final = (CANARY,)
 def contradictions(settings: "Settings") -> Iterator[str]:
     if not settings[CANARY]:
         return
-    if settings.batch:
+    if "batch tier" in settings.effects:
         yield "--rageval-batch takes several runs, and --rageval canary=N sends all requests in each: leave one out."
     if settings.replay:
         yield "--rageval-replay sends no requests and --rageval canary=N needs new replies: leave one out."
-    if settings.shard is not None:
+    if "is merged" in settings.effects:
         yield (
             "--rageval canary=N compares with the baseline, which --rageval-shard leaves to the merge: leave one out, "
             "and run the canary in a job of its own."
@@ -93,8 +93,8 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
 
 @hookimpl
 def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str]:
-    compared = [item for item in thresholds if test.session.settings.plan and _has_canary(test, item)]
-    if compared:
+    is_plan = "lacks replies" in test.session.settings.effects
+    if compared := [item for item in thresholds if is_plan and _has_canary(test, item)]:
         from pytest_rageval.extensions.canary.canary import plan_canaries  # noqa: PLC0415 - see above
 
         plan_canaries(test, thresholds, compared, test.session.settings[CANARY])

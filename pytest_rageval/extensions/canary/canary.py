@@ -133,7 +133,7 @@ def plan_canaries(
     """Count their requests. In the run, another question may be chosen in place of one that has no score."""
     by_request = {item.request: item for item in compared}
     # The session has these outcomes already: they are not counted again.
-    outcomes = test.session.outcomes(
+    outcomes = test.session.evaluator.outcomes(
         test.components, test.evalset, [*by_request], all_requests=test.requests(thresholds)
     )
     for request, threshold in by_request.items():
@@ -156,7 +156,8 @@ def _new_outcomes(
         outcome.example
         for outcome in outcomes
         # In a plan no outcome has a value.
-        if (outcome.value is not None or test.session.settings.plan) and _has_same_passages(outcome, before)
+        if (outcome.value is not None or "lacks replies" in test.session.settings.effects)
+        and _has_same_passages(outcome, before)
     ]
     chosen = Random(test.session.settings.seed).sample(same, min(count, len(same)))  # noqa: S311 - no secret
     return _with_new_replies(test.session, test.components, chosen, request) if chosen else []
@@ -174,7 +175,7 @@ def _with_new_replies(
         return await score.evaluate(pipeline, examples, resolved)
 
     outcomes = session.loop.run(evaluate())
-    session.check_answered()
+    session.evaluator.check_answered()
     return outcomes
 
 

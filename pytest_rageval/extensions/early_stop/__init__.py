@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def stops_early(settings: "Settings") -> bool:
     """Whether early stopping is in effect: not where replies cost nothing, or are averaged."""
-    costs = not (settings.plan or settings.replay or settings.batch)
+    costs = not (settings.value_of("plan") or settings.replay or settings.value_of("batch"))
     return (
         settings[EARLY_STOP]
         and costs
@@ -29,7 +29,7 @@ EARLY_STOP: Final[Option[bool]] = switch(
     "for thresholds with max_drop alone: score the questions in random order until the verdict is clear, and "
     "skip those whose passages are those of the baseline. No effect with an update of the baseline, a plan, a "
     "replay or --rageval-repeat",
-    leaves_out=stops_early,
+    effects=lambda settings: ("leaves out questions",) if stops_early(settings) else (),
     plan_note="--rageval early_stop=true may evaluate fewer questions: the plan counts all.",
 )
 # fmt: on
@@ -37,7 +37,7 @@ OPTIONS: Final = (EARLY_STOP,)
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    if settings[EARLY_STOP] and settings.shard is not None:
+    if settings[EARLY_STOP] and "is merged" in settings.effects:
         yield (
             "The option early_stop asks until the verdict on all questions is clear, and --rageval-shard has only some "
             "of them: leave one out (--rageval early_stop=false)."

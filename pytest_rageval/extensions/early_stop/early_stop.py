@@ -219,7 +219,7 @@ class EarlyScores:
             outcomes, early = await monitor.evaluate(
                 shares=shares, batch_size=settings.concurrency, max_unscored=settings.max_unscored
             )
-            session.check_answered()
+            session.evaluator.check_answered()
             check_failures(outcomes, settings.max_unscored)
             return session.score_of(request, outcomes), early
         except RagevalError as error:

@@ -209,8 +209,9 @@ def add_run(run: FinishedRun, path: Path) -> dict[str, object]:
     entry = history_entry(cast("ReportDocument", run.document))
     if not entry:
         return {}
-    if run.settings.shard or run.settings.sample < 1:
-        instead = "; add it with rageval merge --history" if run.settings.shard else ""
+    is_merged = "is merged" in run.settings.effects
+    if is_merged or run.settings.sample < 1:
+        instead = "; add it with rageval merge --history" if is_merged else ""
         run.notes.append(
             f"history: nothing added to {path}, as this run scores only some of the questions{instead}"
         )

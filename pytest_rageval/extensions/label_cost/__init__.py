@@ -25,7 +25,7 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> dict[str, object]:
     components, settings = getattr(test, "components", None), test.session.settings
     if not names.issuperset({LABELS, ANSWERS}) or test.record.own or components is None:
         return {}
-    if test.session.settings.may_lack_replies or settings.shard:
+    if not settings.effects.isdisjoint({"lacks replies", "is merged"}):
         return {}
     costs = _costs(cast("TestRun", test))
     return {"notes": [f"cost, cached replies included: {'; '.join(costs)}"]} if costs else {}
@@ -69,7 +69,7 @@ def _tokens_of_replies(
         # The copy has the rankings, and no results.
         await score.evaluate(replace(pipeline), examples, resolved)
 
-    pipelines = session.draw_pipelines(test.components, request)
+    pipelines = session.pipelines.of_score(test.components, request)
     with suppress(RagevalError):  # an error was that of the score
         session.loop.run(gather_all(map(evaluate, pipelines)))
     return tokens

@@ -257,7 +257,7 @@ def _score(
     evalset = from_records(records, name=NAME)
     scores = {}
     for spec, each in components.items():
-        result = session.score(each, evalset, [ScoreRequest(spec)])[ScoreRequest(spec)]
+        result = session.evaluator.score(each, evalset, [ScoreRequest(spec)])[ScoreRequest(spec)]
         if isinstance(result, RagevalError):
             raise result
         counts = Counter(map(_rounded, result.values))

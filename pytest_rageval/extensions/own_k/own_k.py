@@ -69,8 +69,9 @@ def observe(test: TestRun) -> None:
     with suppress(RagevalError):  # a shard needs no baseline
         before = session.baseline.tests.get(test.marked.nodeid, {})
     # The merge of a shard may write a baseline.
-    is_wanted = "own_k" in before or session.settings.update_baseline or session.settings.shard is not None
-    if session.settings.may_lack_replies or not is_wanted:
+    effects = session.settings.effects
+    is_wanted = "own_k" in before or not effects.isdisjoint({"replaces the baseline", "is merged"})
+    if "lacks replies" in effects or not is_wanted:
         return
     retriever = session.pipelines.get(test.components).retriever
     if not isinstance(retriever, Retriever) or retriever.replays or retriever.k_use == "required":

@@ -16,7 +16,7 @@ from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.text import counted
 from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
-from pytest_rageval.plugin.runner import EvaluationPlugin
+from pytest_rageval.plugin.runner import EvaluationPlugin, Process
 from pytest_rageval.plugin.terminal import fail_run, print_lines
 from pytest_rageval.run.judged import score_of_slice
 from pytest_rageval.run.test import TestRun
@@ -180,7 +180,7 @@ class PlanningPlugin:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Report a planned test as skipped, whatever outcome it had with stubs."""
         report = yield
-        self._gave_placeholders |= EvaluationPlugin.get(item.config).has_placeholders(item)
+        self._gave_placeholders |= _has_placeholders(item)
         if call.when == "call" or (call.when == "setup" and self._is_unplanned_setup(item, call)):
             early_end = self._early_end(item, call)
             if early_end:
@@ -192,10 +192,10 @@ class PlanningPlugin:
     def _is_unplanned_setup(self, item: pytest.Item, call: pytest.CallInfo[None]) -> bool:
         if call.excinfo is None:
             return False
-        error, plugin = call.excinfo.value, EvaluationPlugin.get(item.config)
-        if plugin.is_own_message(error):
+        error = call.excinfo.value
+        if EvaluationPlugin.get(item.config).is_own_message(error):
             return False
-        if plugin.has_placeholders(item):
+        if _has_placeholders(item):
             self._fixture_errors.append(error)
         return any(error is known for known in self._fixture_errors)
 
@@ -205,8 +205,7 @@ class PlanningPlugin:
             return ""
         error = call.excinfo.value
         ends_in_a_run = isinstance(error, pytest.skip.Exception) or not self._gave_placeholders
-        has_placeholders = EvaluationPlugin.get(item.config).has_placeholders(item)
-        if call.when == "call" and ends_in_a_run and not has_placeholders:
+        if call.when == "call" and ends_in_a_run and not _has_placeholders(item):
             return ""
         innermost = call.excinfo.traceback[-1]
         frames = reversed(call.excinfo.traceback)
@@ -227,3 +226,10 @@ class PlanningPlugin:
             tests = f"{counted(n, 'test')} could not be planned to the end"
             head = f"{tests}; requests after these places are not counted:"
             print_lines(terminalreporter, [head, *(f"  {line}" for line in self._unfinished)], red=True)
+
+
+def _has_placeholders(item: pytest.Item) -> bool:
+    """Return True if a test has received a stub, or a placeholder in place of a model's reply."""
+    test = EvaluationPlugin.get(item.config).test_of(item)
+    has_stubs = test is not None and test.has_stubs
+    return has_stubs or Process.get(item.config).usage_of(item.nodeid).requests > 0

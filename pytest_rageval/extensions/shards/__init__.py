@@ -16,6 +16,7 @@ from pytest_rageval.options.parsers import destination_kind
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_rageval.core.evalset import EvalSet
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.options.settings import Settings
     from pytest_rageval.run import FinishedRun
@@ -31,15 +32,15 @@ def _parse_shard(text: str) -> tuple[int, int]:
 
 
 # fmt: off
-OPTIONS: Final = (
-    Option(
-        "shard", "I/N", _parse_shard, None,
-        "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
-        "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
-        "the tests with all their questions. Only on the command line",
-        in_ini=False, is_flag=True,
-    ),
+SHARD: Final[Option[tuple[int, int] | None]] = Option(
+    "shard", "I/N", _parse_shard, None,
+    "score only part I of N of the questions of every eval set, chosen by a hash of their ids, and decide "
+    "nothing: `rageval merge` judges the JSON reports of all parts as one run. 1/1 is a job that runs some of "
+    "the tests with all their questions. Only on the command line",
+    in_ini=False, is_flag=True,
+    effects=lambda settings: ("is merged", "compares nothing") if settings[SHARD] else (),
 )
+OPTIONS: Final = (SHARD,)
 # fmt: on
 
 MERGE_OPTIONS: Final = with_plugin_names(
@@ -75,16 +76,15 @@ COMMANDS: Final = (
 
 
 def contradictions(settings: "Settings") -> Iterator[str]:
-    if settings.shard is None:
+    if settings[SHARD] is None:
         return
     if settings.update_baseline:
         yield (
             "--rageval-update-baseline writes the scores of a whole run, and --rageval-shard has only some of them: "
             "leave it out here, and write the baseline with rageval merge --update-baseline."
         )
-    # A plan and a step of a batch report no scores.
-    has_scores = not settings.plan and not settings.is_step
-    if has_scores and not any(destination_kind(report) == ".json" for report in settings.report):
+    reports = settings.effects.isdisjoint({"reports nothing", "is a step"})
+    if reports and not any(destination_kind(report) == ".json" for report in settings.report):
         yield (
             "--rageval-shard needs a JSON report, which rageval merge reads: add --rageval-report shard.json, with "
             "another name for each shard."
@@ -93,27 +93,34 @@ def contradictions(settings: "Settings") -> Iterator[str]:
 
 @hookimpl
 def pytest_rageval_start(settings: "Settings") -> Sequence[object]:
-    if not settings.shard or settings.is_step:
-        return ()
-    return (ShardPlugin(),)
+    return (ShardPlugin(),) if settings[SHARD] and "is a step" not in settings.effects else ()
+
+
+@hookimpl
+def pytest_rageval_part(settings: "Settings", evalset: "EvalSet") -> "EvalSet | None":
+    if (shard := settings[SHARD]) is None:
+        return None
+    from pytest_rageval.evalsets.sampling import select_subset  # noqa: PLC0415 - few runs are shards
+
+    return select_subset(evalset, sample=settings.sample, shard=shard)
 
 
 @hookimpl
 def pytest_rageval_before_call(test: "TestRun", call: str) -> None:
-    settings = test.session.settings
-    if settings.shard_count > 1:
+    index, count = test.session.settings[SHARD] or (1, 1)
+    if count > 1:
         from pytest_rageval.core.errors import InputError  # noqa: PLC0415 - few runs are shards
 
         raise InputError(
-            f"{call} needs the results of all questions, and --rageval-shard {settings.shard_index}/"
-            f"{settings.shard_count} evaluates only some of them.\nWrite the bound as a marker rageval_threshold, "
-            "which rageval merge judges; or run the test with all questions, in a job with --rageval-shard 1/1."
+            f"{call} needs the results of all questions, and --rageval-shard {index}/{count} evaluates only some of "
+            "them.\nWrite the bound as a marker rageval_threshold, which rageval merge judges; or run the test with "
+            "all questions, in a job with --rageval-shard 1/1."
         )
 
 
 @hookimpl
 def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") -> Sequence[str] | None:
-    if not test.session.settings.shard:
+    if test.session.settings[SHARD] is None:
         return None
     if not thresholds and not test.marked.markers("rageval_calibration"):
         return []
@@ -125,7 +132,8 @@ def pytest_rageval_evaluate(test: "TestRun", thresholds: "Sequence[Threshold]") 
 @hookimpl
 def pytest_rageval_evaluate_call(test: "TestRun") -> None:
     """Leave a call of `rageval.score` to the core, which records it: the only shard has all questions."""
-    test.is_recorded |= test.session.settings.shard is not None and not test.session.settings.may_lack_replies
+    effects = test.session.settings.effects
+    test.is_recorded |= "is merged" in effects and "lacks replies" not in effects
 
 
 @hookimpl
@@ -139,14 +147,13 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
 
 @hookimpl
 def pytest_rageval_run_finished(run: "FinishedRun") -> Mapping[str, object]:
-    settings = run.settings
-    if not settings.shard:
+    if (shard := run.settings[SHARD]) is None:
         return {}
     from pytest_rageval.extensions.shards.record import shard_entry  # noqa: PLC0415 - few runs are shards
 
     # With -q too: a green shard says nothing of its scores.
     run.remarks.append(
-        f"shard {settings.shard_index}/{settings.shard_count}: no score is judged here; rageval merge judges the "
+        f"shard {shard[0]}/{shard[1]}: no score is judged here; rageval merge judges the "
         "reports of all shards together"
     )
     return {"shard": shard_entry(run)}

@@ -23,8 +23,8 @@ from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_first, printable
 from pytest_rageval.reports.build import REPORTED_KEYS
 from pytest_rageval.reports.failures import Room
+from pytest_rageval.run import MarkedTest
 from pytest_rageval.run.base import BaseSession, Runs, TestRecord
-from pytest_rageval.run.inputs import MarkedTest
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.registry import Registry, resolve
 from pytest_rageval.scores import known_dependencies

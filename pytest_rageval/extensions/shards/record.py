@@ -216,11 +216,11 @@ class ShardTest:
 
 def shard_entry(run: FinishedRun) -> dict[str, object]:
     settings, root = run.settings, run.root
-    baseline = settings.baseline
+    baseline, (index, count) = settings.baseline, settings.value_of("shard") or (1, 1)
     return {
         "format": FORMAT,
-        "index": settings.shard_index,
-        "of": settings.shard_count,
+        "index": index,
+        "of": count,
         "package": version("pytest-rageval"),
         "settings": {name: getattr(settings, name) for name in ShardSettings.__annotations__},
         "collected": sorted(run.collected),
@@ -258,7 +258,8 @@ def _unjudged_entry(test: TestRun, threshold: Threshold) -> dict[str, object]:
     """Return the entry of a score for the report of this shard: over its questions, without a verdict."""
     settings, definition = test.session.settings, test.definition(threshold)
     runs, notes = test.record.runs[threshold.score_key], definition.notes
-    reason = f"shard {settings.shard_index}/{settings.shard_count}: judged after the merge"
+    index, count = settings.value_of("shard") or (1, 1)
+    reason = f"shard {index}/{count}: judged after the merge"
     if isinstance(runs, RagevalError):
         return error_entry(threshold.spec, threshold, str(runs), notes)
     outcomes, *repeats = runs

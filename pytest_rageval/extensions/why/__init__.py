@@ -44,7 +44,7 @@ def rageval_factor(pytestconfig: "pytest.Config") -> Mapping[str, object]:
     from pytest_rageval.extensions.why.plugin import values_in_force  # noqa: PLC0415 - every run imports this module
     from pytest_rageval.plugin.lazy_start import get_evaluation_plugin  # noqa: PLC0415 - as above
 
-    return values_in_force(pytestconfig, get_evaluation_plugin(pytestconfig).settings[FACTORS_BEFORE])
+    return values_in_force(pytestconfig, get_evaluation_plugin(pytestconfig).process.settings[FACTORS_BEFORE])
 
 
 FIXTURES: Final = (rageval_factor,)

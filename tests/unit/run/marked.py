@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
-from pytest_rageval.run.inputs import Components, MarkedTest
+from pytest_rageval.run import MarkedTest
+from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 

@@ -39,7 +39,7 @@ def score(llm: LLMServer, tmp_path: Path) -> Iterator[Run]:
             DefaultJudge(session.models),
         )
         request = ScoreRequest(spec, **(words or {}))
-        result = session.score(parts, EVALSET, [request])[request]
+        result = session.evaluator.score(parts, EVALSET, [request])[request]
         if isinstance(result, InputError):
             raise result
         run.fingerprint = session.dependencies(parts, request).fingerprint

@@ -16,7 +16,7 @@ EVALSET = evalset_of(2, answers=("answer to nothing",))
 def scored(tmp_path: Path, spec: str, **settings: Any) -> tuple[float, dict[str, Any]]:
     session = Session(Settings(cache_dir=tmp_path, **settings))
     request = ScoreRequest(spec)
-    score = session.score(components(), EVALSET, [request])[request]
+    score = session.evaluator.score(components(), EVALSET, [request])[request]
     fingerprint = session.dependencies(components(), request).fingerprint
     session.close()
     return float(score), fingerprint
@@ -41,6 +41,6 @@ def test_a_measure_of_another_plugin_may_depend_on_options(tmp_path: Path) -> No
     registry.add_answer_measure("share", measure)
     session = Session(Settings(cache_dir=tmp_path, match_share=0.75), registry=registry)
     request = ScoreRequest("answer.share@1")
-    assert float(session.score(components(), EVALSET, [request])[request]) == 0.75
+    assert float(session.evaluator.score(components(), EVALSET, [request])[request]) == 0.75
     assert session.dependencies(components(), request).fingerprint["share"] == "0.75"
     session.close()

@@ -38,8 +38,8 @@ def test_a_ranking_is_retrieved_once_for_all_scores(session: Session) -> None:
 
     parts = replace(components(), retriever=retrieve)
     requests = [ScoreRequest("recall@1"), ScoreRequest("mrr@1")]
-    assert list(session.score(parts, evalset_of(3), requests).values()) == [1.0, 1.0]
-    assert session.score(parts, evalset_of(3), requests[:1]) == {requests[0]: 1.0}
+    assert list(session.evaluator.score(parts, evalset_of(3), requests).values()) == [1.0, 1.0]
+    assert session.evaluator.score(parts, evalset_of(3), requests[:1]) == {requests[0]: 1.0}
     assert sorted(queries) == ["question 0", "question 1", "question 2"]
 
 

@@ -193,7 +193,7 @@ def test_a_plan_counts_the_requests(llm, tmp_path, parts, judged):
     )
     evalset = EvalSet("evals", (EXAMPLE,))
     requests = [ScoreRequest(f"support.{part}@5") for part in parts]
-    assert session.count_requests(components, evalset, requests) == []
+    assert session.evaluator.count_requests(components, evalset, requests) == []
     assert session.usage.live == 1 + judged
     assert not llm.requests
     session.close()

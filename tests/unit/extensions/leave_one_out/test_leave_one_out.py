@@ -138,7 +138,10 @@ def test_a_plan_counts_all_requests(llm: LLMServer, tmp_path: Path, found: int, 
     )
     evalset = EvalSet("evals", (_example("Where?"),))
     assert (
-        session.count_requests(parts, evalset, [ScoreRequest(f"{FAMILY}.mean@5", comparator="judge")]) == []
+        session.evaluator.count_requests(
+            parts, evalset, [ScoreRequest(f"{FAMILY}.mean@5", comparator="judge")]
+        )
+        == []
     )
     assert session.usage.live == 2 * answers
     assert not llm.requests

@@ -81,7 +81,7 @@ def shard_of(  # noqa: PLR0913 - what a shard is made of
         "tests": [{"nodeid": NODEID, **outcome_of(problems, failures), **results}],
         "shard": shard_entry(run) | changes,
     }
-    name = f"{settings.shard_index}-{settings.shard_count}.json"
+    name = "{}-{}.json".format(*settings.value_of("shard"))
     return Shard(path or name, json.loads(json.dumps(document)))
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from pytest_rageval.extensions.plan.table import plan_lines
 from pytest_rageval.models.usage import Usage
-from pytest_rageval.reports.terminal import plan_lines
 
 DEPENDENT = (
     "10 of the live requests are an upper bound: they depend on replies that do not exist yet (a judge's request on "
