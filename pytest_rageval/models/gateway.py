@@ -47,15 +47,15 @@ class Gateway:
         self._run_number = run_number
         self._counted_run = 0
         self._counted_keys = _KeySet()
-        # By key, the entries of all used replies; only with `GatewaySettings.record`.
+        # By key, the entries of all used replies; only with `GatewaySettings.keeps_replies`.
         self.used: dict[str, Entry] = {}
         self.serves_application = False
         self.cache: Cache = Cache(
             settings.open_store or settings.cache_dir,
             settings.cassette,
             run=settings.run,
-            missing_ok=settings.record,
-            refresh=settings.refresh,
+            missing_ok=settings.keeps_replies,
+            refresh=settings.sends_again,
             replay=settings.mode == "replay",
         )
         self.usage: Usage = Usage(remarks=self.cache.remarks)
@@ -143,7 +143,7 @@ class Gateway:
         self.usage.cached += count
         for key in new:
             self._remark(request, key, replies[key])
-            if self.settings.record:
+            if self.settings.keeps_replies:
                 self.record(replace(request, sample=sample_of[key]), replies[key])
         return [replies[key] for key in keys]
 
@@ -237,8 +237,8 @@ class Gateway:
         return self.cache.cassette.address(model, base_url, self.settings.base_urls)
 
     def record(self, request: Request, reply: Reply, recorded: Entry | None = None) -> None:
-        """With `GatewaySettings.record`, put a reply into `used`: as `recorded` if that is given, or as a new entry."""
-        if not self.settings.record or request.sample >= FIRST_RUN_LOCAL_SAMPLE:
+        """With `keeps_replies`, put a reply into `used`: as `recorded` if that is given, or as a new entry."""
+        if not self.settings.keeps_replies or request.sample >= FIRST_RUN_LOCAL_SAMPLE:
             return
         if recorded is None:
             summary = request_summary(request, prompts=self.settings.record_prompts)

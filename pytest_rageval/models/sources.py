@@ -43,8 +43,8 @@ class GatewaySettings:
     # What a missing reply leads to: a request ("live"), an error ("replay") or a placeholder ("plan").
     mode: Literal["live", "replay", "plan"] = "live"
     run: str = ""  # a name that all processes of a run share; empty for a single process
-    refresh: bool = False  # use only replies that this run requested
-    record: bool = False  # collect every used reply in `Gateway.used`, to be written as a cassette
+    sends_again: bool = False  # use only replies that this run requested
+    keeps_replies: bool = False  # collect every used reply in `Gateway.used`, to be written as a cassette
     record_prompts: bool = False  # store the messages of requests with their replies, not only hashes
     policy: RequestPolicy = field(default_factory=RequestPolicy)  # for servers without their own policy
     limits: Limits = field(default_factory=Limits)  # of the run
@@ -69,8 +69,8 @@ class GatewaySettings:
             cassette=cassette,
             mode="plan" if "has placeholders" in effects else mode,
             run=settings.run or run,
-            refresh="sends again" in effects,
-            record="keeps replies" in effects,
+            sends_again="sends again" in effects,
+            keeps_replies="keeps replies" in effects,
             record_prompts="keeps replies" in effects and settings.record_prompts,
             limits=Limits(settings.max_calls, settings.max_cost),
             max_timeout_s=max(server.timeout for server in servers),

@@ -586,7 +586,7 @@ def test_in_replay_no_function_is_called(world: World, name: str, mode: str, err
 
 def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: Path) -> None:
     cassette = tmp_path / "c.jsonl"
-    functions = world.session(record=True, cassette=cassette)
+    functions = world.session(keeps_replies=True, cassette=cassette)
     for text in "aab":
         _call(functions, world.slow, text)
     write_cassette(cassette, functions._gateway.used.values())
@@ -599,7 +599,7 @@ def test_results_are_recorded_and_read_from_a_cassette(world: World, tmp_path: P
 
 def test_a_cached_result_names_its_function(world: World) -> None:
     """The summary has its name and version, and the arguments as hashes: no secret is in the file."""
-    functions = world.session(record=True)
+    functions = world.session(keeps_replies=True)
     _call(functions, world.slow, "a secret")
     (entry,) = functions._gateway.used.values()
     assert entry.summary["model"] == "test_functions.World.slow@1" or entry.summary["model"].endswith(

@@ -229,7 +229,7 @@ async def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
 async def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     await _filled(gateway(), *samples)
-    new_gateway = gateway(record=True)
+    new_gateway = gateway(keeps_replies=True)
     new_gateway.get_replies_nowait(_request("a"), (0, 1))
     new_gateway.cache.close()
     recorded = [(entry.key, entry.reply, entry.summary) for entry in new_gateway.used.values()]
@@ -489,7 +489,7 @@ async def test_a_refresh_asks_for_all_again_but_once(gateway: Through) -> None:
     with ScriptedServer("old", "new") as server:
         await _asked(gateway(), _at(server), _request("a"))
         for _ in range(2):
-            assert (await _asked(gateway(refresh=True, run="1"), _at(server), _request("a")))[0].text == "new"
+            assert (await _asked(gateway(sends_again=True, run="1"), _at(server), _request("a")))[0].text == "new"
         assert (await _asked(gateway(), _at(server), _request("a")))[0].text == "new"
     assert len(server.requests) == 2
 
@@ -501,7 +501,7 @@ async def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> Non
     cassette = tmp_path / "c.jsonl"
     with ScriptedServer(answer) as server:
         await _asked(gateway(), _at(server), _request("kept"), _request("not used"))
-        new_gateway = gateway(record=True, cassette=cassette)
+        new_gateway = gateway(keeps_replies=True, cassette=cassette)
         await _asked(new_gateway, _at(server), *map(_request, ("kept", "new", "bad")))
     assert set(new_gateway.used) == {_request("kept").key, _request("new").key}
     write_cassette(cassette, new_gateway.used.values())
@@ -511,7 +511,7 @@ async def test_what_is_used_is_recorded(gateway: Through, tmp_path: Path) -> Non
 
 
 async def test_prompts_are_kept_where_they_are_asked_for(gateway: Through) -> None:
-    new_gateway = gateway(record=True, record_prompts=True)
+    new_gateway = gateway(keeps_replies=True, record_prompts=True)
     with ScriptedServer() as server:
         await _asked(new_gateway, _at(server), _request("a"))
     (entry,) = new_gateway.used.values()
@@ -554,7 +554,7 @@ async def test_messages_may_be_any_mappings(gateway: Through, *, is_cached: bool
     plain = _request("a")
     request = replace(plain, messages=tuple(map(MappingProxyType, plain.messages)))
     assert request.key == plain.key
-    new_gateway = gateway(record=True)
+    new_gateway = gateway(keeps_replies=True)
     with ScriptedServer() as server:
         if is_cached:
             await _asked(gateway(), _at(server), plain)
@@ -663,7 +663,7 @@ async def test_nothing_but_the_address_may_differ(gateway, tmp_path, changes):
 async def test_what_was_find_at_other_address_is_recorded_once(gateway: Through, tmp_path: Path) -> None:
     """A reply that was found at another address is recorded under its original address only."""
     tape = _tape(tmp_path, here="recorded")
-    new_gateway = gateway(cassette=tape, record=True)
+    new_gateway = gateway(cassette=tape, keeps_replies=True)
     await _asked(new_gateway, RemoteServer(THERE), _request("x", base_url=THERE))
     assert {key: entry.summary for key, entry in new_gateway.used.items()} == {
         key: entry.summary for key, entry in read_cassette(tape).items()
