@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_rageval.core.errors import RagevalError, exception_text
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import one_line, printable
 from pytest_rageval.options import all_options
 from pytest_rageval.options.parsers import Address, destination_kind
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pytest_rageval.plugin.files import CassetteWriterPlugin
     from pytest_rageval.plugin.workers import Workers
     from pytest_rageval.reports.document import TestEntry
+
+systems_lines: Final = Lazy("reports.systems", "systems_lines")  # few runs have systems
 
 LEGEND: Final = "https://pytest-rageval.github.io/pytest-rageval/reference/terminal-table.html"
 """The page that explains the signs of the table."""
@@ -281,7 +284,7 @@ class SummaryPlugin:
         return [
             *(table_lines(tests, terminal_width()) if tests else ()),
             *(self._details(tests) if self._config.get_verbosity() > 0 else ()),
-            *(_systems_lines(self._sorted, *self._systems) if any(map(_system, self._sorted)) else ()),
+            *(systems_lines(self._sorted, *self._systems) if any(map(_system, self._sorted)) else ()),
             *gain_lines(self._sorted, partial(argument_of, self._config), self._added.get("merge", "")),
             *(_models_lines(self._sorted, self._settings) if self._usage.requests else ()),
             *usage_lines(usage_entry(self._usage)),
@@ -310,18 +313,6 @@ def _models_lines(tests: "Sequence[TestEntry]", settings: Settings) -> list[str]
     cassette = f"cassette {path.name}" if (path := settings.cassette) else ""
     parts = [header_line(settings, uses, own), cassette]
     return [one_line(", ".join(filter(None, parts)))] if any(parts) else []
-
-
-def _systems_lines(
-    tests: "Sequence[TestEntry]", matrix: list[dict[str, object]], ratings: list[dict[str, object]]
-) -> list[str]:
-    from pytest_rageval.reports.systems import (  # noqa: PLC0415
-        agreement_by_system_lines,
-        matrix_lines,
-        ratings_lines,
-    )
-
-    return [*matrix_lines(matrix), *agreement_by_system_lines(tests), *ratings_lines(ratings)]
 
 
 def _delivery_error(destination: Path | Address, error: Exception) -> str:

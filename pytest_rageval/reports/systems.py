@@ -442,6 +442,10 @@ def agreement_by_system_lines(tests: Iterable[TestEntry]) -> list[str]:
     return lines
 
 
+def systems_lines(tests: Iterable[TestEntry], matrix: Iterable[Entry], ratings: Sequence[Entry]) -> list[str]:
+    return [*matrix_lines(matrix), *agreement_by_system_lines(tests), *ratings_lines(ratings)]
+
+
 def _agreements_at(k: int, entry: AgreementEntry) -> dict[str, AgreementRow]:
     return {f"{row['annotator']} {row['measure']}": row for row in entry["rows"] if row["k"] == k}
 

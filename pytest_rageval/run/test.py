@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from pytest_rageval.core.errors import InputError, Planned, RagevalError, ReplyPending
 from pytest_rageval.core.evalset import EVALSET, RETRIEVER_CONTEXT, EvalSet, Example
@@ -28,6 +28,9 @@ from pytest_rageval.scores.rankings import Query
 if TYPE_CHECKING:
     from pytest_rageval.reports.failures import Room
     from pytest_rageval.scores.annotator_agreement import Agreement, AgreementRequest
+
+
+T = TypeVar("T")
 
 
 class PartialScores(Protocol):
@@ -216,19 +219,20 @@ class TestRun(JudgedTest):
             raise missing
         return wanted if stub is None else stub
 
+    def _completed(self, found: T) -> T:
+        """Return a result; while replies may be missing, what takes its place if it depends on one."""
+        is_complete = "lacks replies" not in self.session.settings.effects
+        return found if is_complete else cast("T", self._stand_in(cast("Any", found)))
+
     def retrieve(self, query: Query, k: int) -> Ranking:
-        ranking = self.session.retrieve(self.components, query, k)
-        may_lack = "lacks replies" in self.session.settings.effects
-        return cast("Ranking", self._stand_in(ranking)) if may_lack else ranking
+        return self._completed(self.session.retrieve(self.components, query, k))
 
     def answer(self, query: Query, k: int) -> str:
         self.uses.add("generator")
         try:
-            text = self.session.answer(self.components, query, k)
+            return self._completed(self.session.answer(self.components, query, k))
         except Planned as planned:
             return cast("str", self._stand_in(planned, planned))
-        may_lack = "lacks replies" in self.session.settings.effects
-        return cast("str", self._stand_in(text)) if may_lack else text
 
     def results(self, *, describe: bool = False, explain: bool = False) -> dict[str, object]:
         self.record.complete()

@@ -1,7 +1,4 @@
-"""Plan: `--rageval-plan` counts the requests that a run would send, and sends none.
-
-- `plugin`: the hooks of a plan, and the stubs that a test receives in place of results. `table`: what it prints.
-"""
+"""Plan: `--rageval-plan` counts the requests that a run would send, and sends none."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
@@ -100,7 +97,7 @@ def pytest_rageval_summary(
 ) -> Sequence[str] | None:
     if not settings[PLAN]:
         return None
-    from pytest_rageval.extensions.plan.table import summary_lines  # noqa: PLC0415 - few runs are plans
+    from pytest_rageval.extensions.plan.plugin import summary_lines  # noqa: PLC0415 - few runs are plans
 
     return summary_lines(settings, tests, usage_of)
 

@@ -32,13 +32,7 @@ from pytest_rageval.reports.gated_tests import (
 )
 from pytest_rageval.reports.reading import read_report
 from pytest_rageval.reports.suite import SuiteContribution, suite_entry, suite_lines
-from pytest_rageval.reports.systems import (
-    agreement_by_system_lines,
-    matrix_entries,
-    matrix_lines,
-    ratings_entries,
-    ratings_lines,
-)
+from pytest_rageval.reports.systems import matrix_entries, ratings_entries, systems_lines
 from pytest_rageval.reports.terminal import (
     FAILING_OUTCOMES,
     gain_lines,
@@ -184,9 +178,7 @@ def _summary_lines(document: JsonObject) -> Iterator[str]:
     tests = document["tests"]
     scored = [test for test in tests if has_table(test)]
     yield from table_lines(scored) if scored else ()
-    yield from matrix_lines(document["matrix"])
-    yield from agreement_by_system_lines(tests)
-    yield from ratings_lines(document["ratings"])
+    yield from systems_lines(tests, document["matrix"], document["ratings"])
     yield from gain_lines(tests, str, document["merge"])
     yield from usage_lines(document["llm"])
     yield from warning_lines(tests)

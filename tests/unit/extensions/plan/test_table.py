@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_rageval.extensions.plan.table import plan_lines
+from pytest_rageval.extensions.plan.plugin import plan_lines
 from pytest_rageval.models.usage import Usage
 
 DEPENDENT = (
