@@ -129,17 +129,10 @@ class GatewayServer:
     @contextmanager
     def in_environment(self) -> Iterator[None]:
         """Within the block, set the environment variables that make clients use this server."""
-        variables = self.variables()
-        before = {name: os.environ.get(name) for name in variables}
-        os.environ.update(variables)
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.variables().items():
+                patch.setenv(name, value)
             yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
 
     def variables(self, environ: MutableMapping[str, str] = os.environ) -> dict[str, str]:
         """Return the environment variables that make clients use this server."""
