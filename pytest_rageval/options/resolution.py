@@ -264,7 +264,12 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     if settings.replay and settings.refresh:
         yield "--rageval-replay sends no requests and --rageval-refresh sends all of them: leave one out."
     yield from _contradictions_of_update(settings)
-    yield from _contradictions_of_report(settings)
+    for option in ("baseline", "cassette"):
+        if (path := getattr(settings, option)) in settings.report:
+            yield (
+                f"--rageval-report and --rageval-{option} name the same file, {path.name}: the report would replace "
+                f"the {option}. Give the report another name."
+            )
 
 
 def _typed_for_a_recording(settings: Settings) -> list[str]:
@@ -274,15 +279,6 @@ def _typed_for_a_recording(settings: Settings) -> list[str]:
         for option in (Settings.record_prompts, Settings.drop_unused)
         if settings[option] and settings.sources.get(option.name) == "command line"
     ]
-
-
-def _contradictions_of_report(settings: Settings) -> Iterator[str]:
-    for option in ("baseline", "cassette"):
-        if (path := getattr(settings, option)) in settings.report:
-            yield (
-                f"--rageval-report and --rageval-{option} name the same file, {path.name}: the report would replace "
-                f"the {option}. Give the report another name."
-            )
 
 
 def _contradictions_of_update(settings: Settings) -> Iterator[str]:
