@@ -11,6 +11,7 @@ hooks an extension may have:
 - `COMMANDS`, see `options.command`.
 - `PRESETS`: its presets by name, each with the path of its file, see `options.presets`.
 - `SCORES`: for each of its modules with `SCORES`, as `scores.MODULES`. The name of a module begins at `extensions`.
+- `NOTES`: texts of notes below the row of a score, by the key of its entry, each with the key of the note before it.
 - `FIELDS`: the fields of an example that it reads, by name, each with a function `(value, check)` that checks a value;
   `check` is an `evalsets.records.Check`. The values are in `Example.added`. As a keyword of the marker
   `rageval_evalset`, a field holds for each example: a list is added to the example's own, another value is its default.

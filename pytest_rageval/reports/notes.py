@@ -16,6 +16,7 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from pytest_rageval.core.extensions import declared
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score, Tally
 from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
 from pytest_rageval.gate.verdict import ThresholdResult
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # Few scores are compared.
 AnchorPin: Final = Lazy("baseline.entries", "AnchorPin")
 drop_interval_text: Final = Lazy("gate.sentences", "drop_interval_text")
+
+NoteText = Callable[[ScoreEntry], str]
 
 MAX_REASONS: Final = 5  # maximum number of different reasons in a note
 
@@ -142,28 +145,6 @@ def _reference_text(entry: ScoreEntry) -> str:
     interval = reference["interval"]
     spread = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     return f"{reference['ratio']:.3f} times the reference's {reference['value']:.3g} s{spread}"
-
-
-def _early_stop_text(entry: ScoreEntry) -> str:
-    """Return the counts: "stopped early: 63 of 600 changed questions evaluated (1,400 unchanged), drop about 0.051"."""
-    early = entry["early_stop"]
-    asked = f"{early['changed']:,} changed questions evaluated ({early['unchanged']:,} unchanged)"
-    if early["verdict"] is None:
-        return f"all {asked}"
-    change = early["drop"]
-    drop = "" if change is None else f", {'gain' if change < 0 else 'drop'} about {abs(change):.3f}"
-    return f"stopped early: {early['asked']:,} of {asked}{drop}"
-
-
-def _canary_text(entry: ScoreEntry) -> str:
-    canary = entry["canary"]
-    found = canary.get("detectable")
-    power = "no change would be found" if found is None else f"changes above about {found:.2f} are found"
-    return (
-        f"canary: {counted(canary['questions'], 'question')} with the same passages, "
-        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} with new replies (p = {canary['p_value']:.2g}; "
-        f"{power})"
-    )
 
 
 def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
@@ -320,39 +301,6 @@ def _votes_text(entry: ScoreEntry) -> str:
     )
 
 
-def _corrected_text(entry: ScoreEntry) -> str:
-    corrected = entry["corrected"]
-    incomplete, labels = corrected.get("incomplete"), corrected["labels"]
-    more = f"; {counted(incomplete, 'more question')} with unlabelled passages" if incomplete else ""
-    beside = _rogan_gladen_text(corrected.get("rogan_gladen"))
-    if refused := corrected.get("refused"):
-        return f"not corrected for the judge's errors: {refused}{beside}"
-    if corrected["mean"] is None:
-        return f"not corrected for the judge's errors: {counted(labels, 'question')} with labels of all passages{more}"
-    low, high = corrected["ci95"]
-    sample = "labels are a random sample of such answers"
-    if incomplete is not None:
-        sample = f"labelled questions are a random sample of the set's{more}"
-    mean = f"{corrected['mean']:.3f} [{low:.3f}, {high:.3f}]"
-    if corrected.get("sampled"):
-        return (
-            f"corrected for the judge's errors: {mean}, by {counted(labels, 'label')} drawn at random{more}"
-            f"{beside}"
-        )
-    return f"corrected for the judge's errors: {mean}, if the {labels} {sample}{beside}"
-
-
-def _rogan_gladen_text(entry: Mapping[str, Any] | None) -> str:
-    """Return "; Rogan-Gladen 0.571 [0.396, 0.743]", or why there is none; "" without such an entry."""
-    if entry is None:
-        return ""
-    if entry["mean"] is None:
-        return f"; no Rogan-Gladen: {entry['refused']}"
-    clipped = f", clipped from {entry['clipped']:.3f}" if "clipped" in entry else ""
-    low, high = entry["ci95"]
-    return f"; Rogan-Gladen {entry['mean']:.3f} [{low:.3f}, {high:.3f}]{clipped}"
-
-
 def calibration_lines(entry: Mapping[str, Any]) -> list[str]:
     by = f", compared by {entry['comparator']}" if "comparator" in entry else ""
     left_out = "".join(f", {entry[key]} {key}" for key in ("unscored", "undecided") if entry[key])
@@ -390,27 +338,34 @@ def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
 
 
-NOTE_TEXTS: Final[Mapping[str, Callable[[ScoreEntry], str]]] = {
-    "ignored": _ignored_text,
-    "unscored": partial(_reasons_text, "unscored"),
-    "undefined": partial(_reasons_text, "undefined"),
-    "early_stop": _early_stop_text,
-    "baseline": _baseline_text,
-    "anchor": _anchor_text,
-    "reference": _reference_text,
-    "canary": _canary_text,
-    "by": _slices_text,
-    "spread": _repeats_text,
-    "beside": _companion_text,
-    "pooled": Lazy("scores.rel_recall", "pooled_text"),
-    "common": _common_text,
-    "ceiling": Lazy("scores.llm_reteval", "ceiling_text"),
-    "judge_votes": _votes_text,
-    "arena": Lazy("scores.arena", "arena_text"),
-    "domains": Lazy("scores.arena", "domains_text"),
-    "corrected": _corrected_text,
-    "strata": Lazy("scores.sufficiency", "strata_text"),
-}
+def _with_declared(texts: Mapping[str, NoteText]) -> Mapping[str, NoteText]:
+    """Return the texts with those that extensions declare, each after the note that it names."""
+    items = [*texts.items()]
+    for key, (after, text) in declared("NOTES").items():
+        items.insert([name for name, _ in items].index(after) + 1, (key, text))
+    return dict(items)
+
+
+NOTE_TEXTS: Final = _with_declared(
+    {
+        "ignored": _ignored_text,
+        "unscored": partial(_reasons_text, "unscored"),
+        "undefined": partial(_reasons_text, "undefined"),
+        "baseline": _baseline_text,
+        "anchor": _anchor_text,
+        "reference": _reference_text,
+        "by": _slices_text,
+        "spread": _repeats_text,
+        "beside": _companion_text,
+        "pooled": Lazy("scores.rel_recall", "pooled_text"),
+        "common": _common_text,
+        "ceiling": Lazy("scores.llm_reteval", "ceiling_text"),
+        "judge_votes": _votes_text,
+        "arena": Lazy("scores.arena", "arena_text"),
+        "domains": Lazy("scores.arena", "domains_text"),
+        "strata": Lazy("scores.sufficiency", "strata_text"),
+    }
+)
 """The text functions of the notes below the row of a score, in the order of the notes.
 
 The key is a key of the entry. The function is called if the entry has a value for the key.

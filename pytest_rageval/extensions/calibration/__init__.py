@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.hookspecs import hookimpl
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.options import Option
 from pytest_rageval.options.command import JSON, REPLY_OPTIONS, Command, Group, switch, value, value_parser
 
@@ -97,6 +98,7 @@ USAGE: Final = (
     'judge agrees with the people of a labels file, such as rageval_calibration("labels.jsonl", min_kappa=0.6).'
 )
 MARKERS: Final = (USAGE,)
+NOTES: Final = {"corrected": ("domains", Lazy("extensions.calibration.gate", "corrected_text"))}
 
 
 @hookimpl

@@ -1,10 +1,10 @@
 """`CalibrationGate`: evaluates the bounds on a judge's agreement with human labels, and corrects scores by them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
@@ -29,6 +29,7 @@ from pytest_rageval.extensions.calibration.human_labels import (
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted
+from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import field_lines, wrap_text
 from pytest_rageval.reports.notes import calibration_lines
 from pytest_rageval.run.base import BaseSession
@@ -330,3 +331,36 @@ def _disagreement_lines(verdict: LabelledVerdict, scale: Scale) -> Iterator[str]
         yield from field_lines("prediction", [item.prediction])
     else:
         yield from field_lines("passage", [item.passage])
+
+
+def corrected_text(entry: ScoreEntry) -> str:
+    corrected = entry["corrected"]
+    incomplete, labels = corrected.get("incomplete"), corrected["labels"]
+    more = f"; {counted(incomplete, 'more question')} with unlabelled passages" if incomplete else ""
+    beside = _rogan_gladen_text(corrected.get("rogan_gladen"))
+    if refused := corrected.get("refused"):
+        return f"not corrected for the judge's errors: {refused}{beside}"
+    if corrected["mean"] is None:
+        return f"not corrected for the judge's errors: {counted(labels, 'question')} with labels of all passages{more}"
+    low, high = corrected["ci95"]
+    sample = "labels are a random sample of such answers"
+    if incomplete is not None:
+        sample = f"labelled questions are a random sample of the set's{more}"
+    mean = f"{corrected['mean']:.3f} [{low:.3f}, {high:.3f}]"
+    if corrected.get("sampled"):
+        return (
+            f"corrected for the judge's errors: {mean}, by {counted(labels, 'label')} drawn at random{more}"
+            f"{beside}"
+        )
+    return f"corrected for the judge's errors: {mean}, if the {labels} {sample}{beside}"
+
+
+def _rogan_gladen_text(entry: Mapping[str, Any] | None) -> str:
+    """Return "; Rogan-Gladen 0.571 [0.396, 0.743]", or why there is none; "" without such an entry."""
+    if entry is None:
+        return ""
+    if entry["mean"] is None:
+        return f"; no Rogan-Gladen: {entry['refused']}"
+    clipped = f", clipped from {entry['clipped']:.3f}" if "clipped" in entry else ""
+    low, high = entry["ci95"]
+    return f"; Rogan-Gladen {entry['mean']:.3f} [{low:.3f}, {high:.3f}]{clipped}"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.gate.verdict import ThresholdInput
     from pytest_rageval.options.settings import Settings
+    from pytest_rageval.reports.document import ScoreEntry
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import TestRun
 
@@ -103,3 +104,19 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
 
 def _has_canary(test: "TestRun", threshold: "Threshold") -> bool:
     return bool(test.session.settings[CANARY]) and threshold.uses_baseline
+
+
+def _text(entry: "ScoreEntry") -> str:
+    from pytest_rageval.lib.text import counted  # noqa: PLC0415 - every run of pytest imports this module
+
+    canary = entry["canary"]
+    found = canary.get("detectable")
+    power = "no change would be found" if found is None else f"changes above about {found:.2f} are found"
+    return (
+        f"canary: {counted(canary['questions'], 'question')} with the same passages, "
+        f"{canary['before']:.3f} in the baseline, {canary['now']:.3f} with new replies (p = {canary['p_value']:.2g}; "
+        f"{power})"
+    )
+
+
+NOTES: Final = {"canary": ("reference", _text)}

@@ -9,6 +9,7 @@ from pytest_rageval.options import Option, switch
 if TYPE_CHECKING:
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.options.settings import Settings
+    from pytest_rageval.reports.document import ScoreEntry
     from pytest_rageval.run.judged import JudgedTest
     from pytest_rageval.run.test import PartialScores, TestRun
 
@@ -65,3 +66,17 @@ def pytest_rageval_test_entry(test: "JudgedTest") -> Mapping[str, object]:
         "a text that you change with its code"
     )
     return {"warnings": [warning]}
+
+
+def _text(entry: "ScoreEntry") -> str:
+    """Return the counts: "stopped early: 63 of 600 changed questions evaluated (1,400 unchanged), drop about 0.051"."""
+    early = entry["early_stop"]
+    asked = f"{early['changed']:,} changed questions evaluated ({early['unchanged']:,} unchanged)"
+    if early["verdict"] is None:
+        return f"all {asked}"
+    change = early["drop"]
+    drop = "" if change is None else f", {'gain' if change < 0 else 'drop'} about {abs(change):.3f}"
+    return f"stopped early: {early['asked']:,} of {asked}{drop}"
+
+
+NOTES: Final = {"early_stop": ("undefined", _text)}

@@ -25,6 +25,7 @@ from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.options.settings import Settings
+from pytest_rageval.reports.notes import NOTE_TEXTS
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.registry import Registry
 from pytest_rageval.run.session import Session
@@ -454,3 +455,10 @@ def test_an_early_stop_with_a_drop_that_is_not_significant_is_unsure(*, drop, ce
 )
 def test_an_evaluation_may_stop_early_where_a_drop_of_the_whole_set_is_all(words, *, may):
     assert may_stop_early(Threshold("recall@5", **words)) == may
+
+
+@pytest.mark.parametrize(("drop", "text"), [(0.1, "drop about 0.100"), (-0.1, "gain about 0.100")])
+def test_a_gain_of_an_early_stop_is_no_drop(drop: float, text: str) -> None:
+    early = {"verdict": "pass", "asked": 3, "changed": 5, "unchanged": 4, "drop": drop}
+    entry: Any = {"early_stop": early}
+    assert NOTE_TEXTS["early_stop"](entry).endswith(f"(4 unchanged), {text}")

@@ -220,10 +220,3 @@ def test_the_p_value_of_a_drop_says_nothing_of_a_gain(drop: float, shown: bool) 
     assert ("p = 0.98" in NOTE_TEXTS["baseline"](entry)) is shown
     # The test that excludes a drop says most where there is none.
     assert "p = 0.98" in change_text(entry | {"threshold": {"strict": True}}, p_value=True) or not drop
-
-
-@pytest.mark.parametrize(("drop", "text"), [(0.1, "drop about 0.100"), (-0.1, "gain about 0.100")])
-def test_a_gain_of_an_early_stop_is_no_drop(drop: float, text: str) -> None:
-    early = {"verdict": "pass", "asked": 3, "changed": 5, "unchanged": 4, "drop": drop}
-    entry: Any = {"early_stop": early}
-    assert NOTE_TEXTS["early_stop"](entry).endswith(f"(4 unchanged), {text}")
