@@ -157,16 +157,6 @@ class Evaluator:
                 {f"number {number}": error for number, error in enumerate(self.unanswered, 1)}, what="call"
             )
 
-    def count_requests(
-        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest]
-    ) -> list[RagevalError]:
-        k = _largest_cutoff(requests)
-
-        async def count(request: ScoreRequest) -> None:
-            await self._outcomes_of(components, evalset, request, k)
-
-        return [error for error in self._for_each(components, requests, count).values() if error is not None]
-
     def _for_each(
         self,
         components: Components,

@@ -87,7 +87,7 @@ def pytest_rageval_evaluate_agreement(test: "TestRun", request: "AgreementReques
     if not test.session.settings[PLAN]:
         return None
     # Errors are ignored: in a run, the table lists these scores as missing.
-    test.session.evaluator.count_requests(test.components, test.evalset, request.score_requests)
+    test.session.evaluator.outcomes(test.components, test.evalset, request.score_requests)
     return cast("Agreement", pytest_rageval_stand_in(test, request))
 
 
@@ -114,5 +114,6 @@ def pytest_rageval_stand_in(
 def _count(test: "TestRun", thresholds: "Sequence[Threshold]") -> "list[RagevalError]":
     from pytest_rageval.core.errors import RagevalError  # noqa: PLC0415 - few runs are plans
 
-    errors = test.session.evaluator.count_requests(test.components, test.evalset, test.requests(thresholds))
+    outcomes = test.session.evaluator.outcomes(test.components, test.evalset, test.requests(thresholds))
+    errors = [runs for runs in outcomes.values() if isinstance(runs, RagevalError)]
     return errors or [RagevalError(text) for text in test.after(thresholds)]

@@ -137,12 +137,9 @@ def test_a_plan_counts_all_requests(llm: LLMServer, tmp_path: Path, found: int, 
         DefaultJudge(session.models),
     )
     evalset = EvalSet("evals", (_example("Where?"),))
-    assert (
-        session.evaluator.count_requests(
-            parts, evalset, [ScoreRequest(f"{FAMILY}.mean@5", comparator="judge")]
-        )
-        == []
-    )
+    request = ScoreRequest(f"{FAMILY}.mean@5", comparator="judge")
+    [runs] = session.evaluator.outcomes(parts, evalset, [request]).values()
+    assert isinstance(runs, list)
     assert session.usage.live == 2 * answers
     assert not llm.requests
     session.close()

@@ -31,7 +31,8 @@ from tests.unit.run.marked import EVALS, components, evalset_of, evaluated, mark
 def test_a_plan_counts_calls_of_the_users_own_functions(tmp_path: Path) -> None:
     session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
     evals = evalset_of(3, answers=("right",))
-    assert session.evaluator.count_requests(components(), evals, [ScoreRequest("answer.correct@1")]) == []
+    [runs] = session.evaluator.outcomes(components(), evals, [ScoreRequest("answer.correct@1")]).values()
+    assert isinstance(runs, list)
     assert sum(session.usage.remarks.values()) >= 3
     assert session.usage.requests == 0
     session.close()
@@ -132,9 +133,10 @@ def test_a_plan_counts_each_draw(llm: LLMServer, tmp_path: Path) -> None:
         DefaultGenerator(session.models),
         DefaultJudge(session.models),
     )
-    assert session.evaluator.count_requests(parts, evalset, [ScoreRequest("answer.em@1", draws=3)]) == []
+    [runs] = session.evaluator.outcomes(parts, evalset, [ScoreRequest("answer.em@1", draws=3)]).values()
+    assert isinstance(runs, list)
     assert session.usage.live == 3
-    session.evaluator.count_requests(parts, evalset, [ScoreRequest("llm_reteval@1")])
+    session.evaluator.outcomes(parts, evalset, [ScoreRequest("llm_reteval@1")])
     # Five answers from the gold passage, a verdict on the planned answer, and the calls of its triage.
     assert session.usage.live - 3 > 5
     assert not llm.requests
