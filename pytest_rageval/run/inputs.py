@@ -71,7 +71,7 @@ class Pipelines:
         self._drawn: dict[tuple[Pipeline, DrawSettings], list[Pipeline]] = {}
         self._user_functions: list[UserCallable] = []
         self._remarks = Counter[str]()  # of what is called in place of the user's functions
-        self._judged: set[Pipeline] = set()
+        self.judged: set[Pipeline] = set()  # those with a score that asks the judge
 
     def get(self, components: Components) -> Pipeline:
         return self.with_repeats(components)[0]
@@ -131,9 +131,6 @@ class Pipelines:
         waiting = sum(pipeline.waiting_examples for pipeline in all_pipelines)
         return begun / (begun + waiting) if begun else 1.0
 
-    def note_judged(self, pipeline: Pipeline) -> None:
-        self._judged.add(pipeline)
-
     def circular_judge_remarks(self, served: Mapping[tuple[str, str], Collection[str]]) -> Counter[str]:
         """Return remarks on retrievers that use the judge's model, with the number of their requests to it.
 
@@ -146,7 +143,7 @@ class Pipelines:
 
         remarks: Counter[str] = Counter()
         # Repeats share the retriever of the first pipeline.
-        for pipeline in {id(each.rankings): each for each in list(self._judged)}.values():
+        for pipeline in {id(each.rankings): each for each in list(self.judged)}.values():
             if completion_counts := getattr(pipeline.retriever, "completion_counts", None):
                 judge_names = with_served_names(pipeline.judge.model_names)
                 for model, count in list(completion_counts.items()):

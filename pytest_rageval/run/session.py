@@ -268,7 +268,7 @@ class Evaluator:
                     raise combine_errors(failed, rest)
             outcomes = await score.evaluate(pipeline, evalset.examples, resolved) if evalset.examples else []
             if score.uses_judge(pipeline, resolved):
-                self._pipelines.note_judged(pipeline)
+                self._pipelines.judged.add(pipeline)
             self.check_answered()
             if GOLD in score.needs:
                 check_ids(pipeline.retriever, outcomes)

@@ -208,7 +208,7 @@ class EarlyScores:
             or resolved.relevant != "gold"
         )
         if score.uses_judge(pipeline, resolved):
-            session.pipelines.note_judged(pipeline)
+            session.pipelines.judged.add(pipeline)
         monitor = DropMonitor(pipeline, resolved, score, self._monitored[request])
         await monitor.retrieve(self._test.evalset.examples, trust_rankings=trusted)
         return monitor
