@@ -16,7 +16,10 @@ keys, since those names never change: that name."""
 
 
 def identity_of(function: Any) -> str:
-    """Return the fingerprint that a function or its object has; else its qualified name, with bound arguments."""
+    """Return the text that identifies a function in a baseline: its qualified name, with bound arguments.
+
+    If the function or its object has an attribute `fingerprint`, it is that: users change it with the function.
+    """
     owner = getattr(function, "__self__", None)
     for fingerprint in (getattr(function, "fingerprint", None), getattr(owner, "fingerprint", None)):
         if isinstance(fingerprint, str):

@@ -12,7 +12,6 @@ from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeGuard, TypeVar
 
-from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.gathering import require_loop
 from pytest_rageval.core.errors import (
@@ -232,16 +231,6 @@ class UserCallable:
         if self._outcomes.run != self._loop.runs:
             self._outcomes = _CallOutcomes(self._loop.runs)
         return self._outcomes
-
-    @property
-    def identity(self) -> str:
-        """The text that identifies the callable in a baseline.
-
-        It is the attribute `fingerprint` of the function or of its object, if that is a text: users change it whenever
-        the function changes. Else it is module and name; for a method, the class of its object and the name; for a
-        partial, also the arguments.
-        """
-        return identity_of(self.function)
 
 
 RUNNING: "Final[ContextVar[Call | None]]" = ContextVar("RUNNING", default=None)

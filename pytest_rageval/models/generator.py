@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Final, Protocol, Self, cast
 
+from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import InvalidResult, UserCallable, bounded_text
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
@@ -240,7 +241,7 @@ class CallableGenerator:
         """Return None: answers of the user's code are not cached."""
 
     def identity(self, method: str) -> Mapping[str, object]:
-        return {"": self._methods.get(method, self.user).identity}
+        return {"": identity_of(self._methods.get(method, self.user).function)}
 
     def template(self, method: str) -> str:  # noqa: ARG002 - the same for all methods
         return ""

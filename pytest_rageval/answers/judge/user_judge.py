@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from pytest_rageval.answers.judge import Judge, JudgeTask, Text
 from pytest_rageval.answers.judge.tasks import COMPARE
+from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import UserCallable
 from pytest_rageval.core.errors import CallableError, Unscored
@@ -105,7 +106,7 @@ class UserJudge:
     def identity(self, task: JudgeTask[Any]) -> Mapping[str, object]:
         """Return the identity of the user's method; its verdicts depend on nothing else that is known."""
         method = self._method(task)
-        return {"": "none" if method is None else method.identity}
+        return {"": "none" if method is None else identity_of(method.function)}
 
     def template(self, task: JudgeTask[Any]) -> str:  # noqa: ARG002 - the same for all tasks
         return ""

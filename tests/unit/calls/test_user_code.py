@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.gathering import gather_results
 from pytest_rageval.calls.user_code import (
@@ -332,15 +333,15 @@ def _drawn(question: str, *, model: str = "m", **_: object) -> str:
         (_Set(3).compare, "_Set.compare"),
     ],
 )
-def test_a_function_is_known_by_its_name_and_its_object(loop, function, identity):
+def test_a_function_is_known_by_its_name_and_its_object(function: Any, identity: str) -> None:
     """The identity names function and class, so that it is equal in another process and differs for another judge."""
-    assert _user(loop, function).identity == f"{__name__}.{identity}"
+    assert identity_of(function) == f"{__name__}.{identity}"
 
 
-def test_a_function_may_say_what_it_is(loop: BackgroundEventLoop) -> None:
+def test_a_function_may_say_what_it_is() -> None:
     """An attribute `fingerprint` identifies settings, weights or a prompt that no name can tell."""
-    assert _user(loop, _Set("m1, temperature 0")).identity == "m1, temperature 0"
-    assert _user(loop, _Set("m1, temperature 0").compare).identity == "m1, temperature 0"
+    assert identity_of(_Set("m1, temperature 0")) == "m1, temperature 0"
+    assert identity_of(_Set("m1, temperature 0").compare) == "m1, temperature 0"
 
 
 @pytest.mark.parametrize("items", [itertools.count(), range(MAX_ITEMS + 1)])
