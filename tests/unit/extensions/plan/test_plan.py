@@ -82,6 +82,17 @@ def test_in_a_plan_too_a_judge_with_a_wrong_signature_is_an_error(tmp_path: Path
     session.close()
 
 
+def test_a_cached_function_of_the_user_is_called_in_a_plan(tmp_path: Path) -> None:
+    """Its results may be in the cache; a result that is not there counts as planned."""
+    session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
+    parts = replace(components(), generator=session.llm.cached(_generate, version="1"))
+    evals = evalset_of(3, answers=("right",))
+    assert session.count_requests(parts, evals, [ScoreRequest("answer.correct@1")]) == []
+    judge_alone = "calls of rageval_judge, your own function: their requests are not counted"
+    assert list(session.usage.remarks) == [judge_alone]
+    session.close()
+
+
 def test_a_plan_gives_stubs(tmp_path: Path) -> None:
     session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
     test = evaluated(session, tmp_path, threshold(min=0.99), lost=[1])
