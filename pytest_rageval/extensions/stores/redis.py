@@ -349,7 +349,6 @@ class RedisConnection:
             )
         except Exception as error:  # noqa: BLE001 - see `call`
             raise self._unusable_error(error) from None
-        self._scripts: dict[str, Any] = {}
 
     def call(self, work: Callable[[Any], T], *, patience_s: float = PATIENCE_S) -> T:
         """Return what `work` gets from the client; retry while it does not answer, so `work` must be idempotent."""
@@ -374,7 +373,7 @@ class RedisConnection:
     def run_script(
         self, source: str, keys: Sequence[str], arguments: Sequence[Any], *, patience_s: float = PATIENCE_S
     ) -> Any:
-        script = self._scripts.setdefault(source, self._client.register_script(source))
+        script = self._client.register_script(source)
         return self.call(lambda _: script(keys=keys, args=arguments), patience_s=patience_s)
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
