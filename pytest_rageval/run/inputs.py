@@ -15,11 +15,13 @@ from pytest_rageval.run.base import BaseSession
 from pytest_rageval.scores.pipeline import DEFAULT_DRAWS, DrawSettings, Pipeline
 
 if TYPE_CHECKING:
-    from pytest_rageval.answers.judge import Judge
     from pytest_rageval.models import DefaultGenerator
     from pytest_rageval.models.generator import Generator
 
-PluginComparator: Final = Lazy("scores.plugin_objects", "PluginComparator")  # few plugins add one
+# Most runs use the default generator and judge, and few plugins add a comparator.
+adapt_generator: Final = Lazy("models.generator", "adapt_generator")
+adapt_judge: Final = Lazy("answers.judge.user_judge", "adapt_judge")
+PluginComparator: Final = Lazy("scores.plugin_objects", "PluginComparator")
 
 UNCACHED_FUNCTION: Final = (
     "answers of {}, your own function, are cached within this run only (rageval_llm.cached caches them)"
@@ -168,8 +170,8 @@ class Pipelines:
         settings, registry, reference = self._settings, self._registry, components.reference
         return Pipeline(
             self._adapt_retriever(components, components.retriever),
-            self._adapt_generator(components.generator),
-            self._adapt_judge(components.judge),
+            self._adapt("rageval_generator", components.generator, adapt_generator),
+            self._adapt("rageval_judge", components.judge, adapt_judge),
             comparator=settings.comparator,
             added_measures=registry.measures,
             settings=settings,
@@ -208,23 +210,11 @@ class Pipelines:
             adapted.settings = {**adapted.settings, "retriever": fingerprint}
         return adapted
 
-    def _adapt_generator(self, generator: object) -> "Generator":
-        if _is_built_in(generator):
-            return cast("Generator", generator)
-        from pytest_rageval.models.generator import adapt_generator  # noqa: PLC0415 - most runs use the default generator
-
-        return cast("Generator", self._adapt("rageval_generator", generator, adapt_generator))
-
-    def _adapt_judge(self, judge: object) -> "Judge":
-        if _is_built_in(judge):
-            return cast("Judge", judge)
-        from pytest_rageval.answers.judge.user_judge import adapt_judge  # noqa: PLC0415 - most runs use the default judge
-
-        return cast("Judge", self._adapt("rageval_judge", judge, adapt_judge))
-
     def _adapt(
         self, name: str, component: object, adapt: Callable[[object, BackgroundEventLoop], Any]
-    ) -> object:
+    ) -> Any:
+        if _is_built_in(component):
+            return component
         adapted = adapt(component, self._loop)
         stand_in: object | None = self._registry.hook.pytest_rageval_stand_in_for_component(
             name=name, component=component, settings=self._settings, remarks=self._remarks
