@@ -27,12 +27,14 @@ from pytest_rageval.cli.console import echo, echo_err, own_options
 from pytest_rageval.core.errors import InputError, RagevalError, require
 from pytest_rageval.core.extensions import installed, others
 from pytest_rageval.lib.secret import parse_public_cache
-from pytest_rageval.options import SETTER, SetOption, all_options
+from pytest_rageval.options import all_options
 from pytest_rageval.options.command import (
     JSON,
+    SETTER,
     Argument,
     Command,
     Group,
+    SetOption,
     switch,
     value,
     value_parser,

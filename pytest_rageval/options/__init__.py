@@ -2,15 +2,13 @@
 
 - `parsers`: parse the text of each. `settings`: `Settings`, their values in a run, with the settings of its models.
 - `resolution`: finds the values in command line, ini file, `pyproject.toml`, environment and `presets` (by name).
-- `command`: what an extension declares for the command `rageval`.
+- `command`: the options on the command line, and what an extension declares for the command `rageval`.
 
 Every run of pytest imports this module. An extension declares its own options, as `OPTIONS` in its module; see
-`core.extensions`. `--rageval NAME=VALUE` sets any option for one run, and a flag that does not exist gets a message
-with the spelling that works.
+`core.extensions`.
 """
 
-import argparse
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import chain
@@ -457,68 +455,3 @@ MOVED: Final = {
 def all_options() -> tuple[Option[Any], ...]:
     own = (getattr(module, "OPTIONS", ()) for module in installed().values())
     return (*OPTIONS, *chain.from_iterable(own))
-
-
-SETTER: Final = "--rageval"
-SETTER_HELP: Final = (
-    "set any option for this run, such as timeout=120; may be repeated. `rageval settings` lists all options"
-)
-
-LIST: Final = "\n`rageval settings` lists all options."
-
-
-class SetOption(argparse.Action):
-    """The action of `--rageval NAME=VALUE`. It sets the attribute that a flag of the option would set.
-
-    `attribute` is its name, with `{}` for that of the option.
-    """
-
-    def __init__(self, option_strings: Sequence[str], dest: str, attribute: str = "{}", **_: object) -> None:
-        super().__init__(option_strings, dest, metavar="NAME=VALUE", help=SETTER_HELP)
-        self._attribute = attribute
-
-    def __call__(self, _: object, namespace: argparse.Namespace, text: Any, *__: object) -> None:
-        name, equals, text = str(text).partition("=")
-        options = {option.name: option for option in all_options()}
-        if name not in options:
-            raise argparse.ArgumentError(self, f"there is no option {name!r}.{_similar(name)}{LIST}")
-        option = options[name]
-        if not equals:
-            raise argparse.ArgumentError(self, f"{name!r} has no value: write {option.setter()}.")
-        attribute = self._attribute.format(name)
-        values = [*(getattr(namespace, attribute, None) or ()), text] if option.repeatable else text
-        setattr(namespace, attribute, values)
-
-
-def flag_problem(words: Sequence[str], is_known: Callable[[str], bool]) -> str:
-    """Return what is wrong with a flag such as `--rageval-canary`, and the spelling that works; "" if nothing is.
-
-    Any other flag is left to pytest: conftest.py may declare it.
-    """
-    ours = {f"{SETTER}-{option.name.replace('_', '-')}": option for option in all_options()}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        flag, equals, value = word.partition("=")
-        option = ours.get(flag)
-        if not flag.startswith(f"{SETTER}-") or (option and option.is_flag):
-            continue
-        if option:
-            value = value if equals else following if option.metavar and not following.startswith("-") else ""
-            # The value may contain a password.
-            return (
-                f"{flag} is no flag, but a setting. Write {option.setter('' if option.private else value)}."
-            )
-        name = flag.removeprefix(f"{SETTER}-").replace("-", "_")
-        if (similar := _similar(name)) and not is_known(flag):
-            return f"There is no flag {flag}.{similar}{LIST}"
-    return ""
-
-
-def _similar(name: str) -> str:
-    """Return a hint with the option that a name may mean, as it is typed on the command line; "" if there is none."""
-    from pytest_rageval.core.errors import similar_names  # noqa: PLC0415 - every run of pytest imports this module
-
-    options = {option.name: option for option in all_options()}
-    if name in MOVED:
-        return MOVED[name]
-    similar = similar_names(name.replace("-", "_"), options, limit=1)
-    return f" Did you mean {options[similar[0]].example()}?" if similar else ""

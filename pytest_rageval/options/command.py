@@ -1,17 +1,83 @@
-"""What a command of `rageval` is made of. Extensions and other plugins declare theirs as `COMMANDS`.
+"""What is typed: `--rageval NAME=VALUE` sets any option for one run; and what a command of `rageval` is made of.
 
-What an extension stores in the cache folder, it declares as `CACHE_FILES`, for `rageval cache`.
+Extensions and other plugins declare their commands as `COMMANDS`. A flag that does not exist gets a message with the
+spelling that works. What an extension stores in the cache folder, it declares as `CACHE_FILES`, for `rageval cache`.
 An extension's `__init__` imports this module, and so does every run of pytest: it imports only what declarations need.
 """
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pytest_rageval.options import OPTIONS
+from pytest_rageval.options import MOVED, OPTIONS, all_options
+
+SETTER: Final = "--rageval"
+SETTER_HELP: Final = (
+    "set any option for this run, such as timeout=120; may be repeated. `rageval settings` lists all options"
+)
+
+LIST: Final = "\n`rageval settings` lists all options."
+
+
+class SetOption(argparse.Action):
+    """The action of `--rageval NAME=VALUE`. It sets the attribute that a flag of the option would set.
+
+    `attribute` is its name, with `{}` for that of the option.
+    """
+
+    def __init__(self, option_strings: Sequence[str], dest: str, attribute: str = "{}", **_: object) -> None:
+        super().__init__(option_strings, dest, metavar="NAME=VALUE", help=SETTER_HELP)
+        self._attribute = attribute
+
+    def __call__(self, _: object, namespace: argparse.Namespace, text: Any, *__: object) -> None:
+        name, equals, text = str(text).partition("=")
+        options = {option.name: option for option in all_options()}
+        if name not in options:
+            raise argparse.ArgumentError(self, f"there is no option {name!r}.{_similar(name)}{LIST}")
+        option = options[name]
+        if not equals:
+            raise argparse.ArgumentError(self, f"{name!r} has no value: write {option.setter()}.")
+        attribute = self._attribute.format(name)
+        values = [*(getattr(namespace, attribute, None) or ()), text] if option.repeatable else text
+        setattr(namespace, attribute, values)
+
+
+def flag_problem(words: Sequence[str], is_known: Callable[[str], bool]) -> str:
+    """Return what is wrong with a flag such as `--rageval-canary`, and the spelling that works; "" if nothing is.
+
+    Any other flag is left to pytest: conftest.py may declare it.
+    """
+    ours = {f"{SETTER}-{option.name.replace('_', '-')}": option for option in all_options()}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        option = ours.get(flag)
+        if not flag.startswith(f"{SETTER}-") or (option and option.is_flag):
+            continue
+        if option:
+            value = value if equals else following if option.metavar and not following.startswith("-") else ""
+            # The value may contain a password.
+            return (
+                f"{flag} is no flag, but a setting. Write {option.setter('' if option.private else value)}."
+            )
+        name = flag.removeprefix(f"{SETTER}-").replace("-", "_")
+        if (similar := _similar(name)) and not is_known(flag):
+            return f"There is no flag {flag}.{similar}{LIST}"
+    return ""
+
+
+def _similar(name: str) -> str:
+    """Return a hint with the option that a name may mean, as it is typed on the command line; "" if there is none."""
+    from pytest_rageval.core.errors import similar_names  # noqa: PLC0415 - every run of pytest imports this module
+
+    options = {option.name: option for option in all_options()}
+    if name in MOVED:
+        return MOVED[name]
+    similar = similar_names(name.replace("-", "_"), options, limit=1)
+    return f" Did you mean {options[similar[0]].example()}?" if similar else ""
+
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 """The positional and the keyword arguments of `argparse.ArgumentParser.add_argument`."""

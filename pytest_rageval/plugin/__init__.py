@@ -26,7 +26,8 @@ import pytest
 
 from pytest_rageval import hookspecs
 from pytest_rageval.core.extensions import installed
-from pytest_rageval.options import MOVED, SETTER, Option, SetOption, all_options, flag_problem
+from pytest_rageval.options import MOVED, Option, all_options
+from pytest_rageval.options.command import SETTER, SetOption, flag_problem
 from pytest_rageval.plugin.lazy_start import PARSER, LazyStart, get_evaluation_plugin, needs_eager_start
 from pytest_rageval.plugin.markers import MARKERS
 
