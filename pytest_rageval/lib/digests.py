@@ -32,7 +32,8 @@ def canonical_json(value: Any) -> str:
 
 
 def text_digest(text: str) -> str:
-    return hashlib.sha256(_utf8(text)).hexdigest()
+    # A lone surrogate is legal in a Python string and in JSON, but not in UTF-8.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def digest_of_all(values: Iterable[Any]) -> str:
@@ -40,13 +41,8 @@ def digest_of_all(values: Iterable[Any]) -> str:
     sha256 = hashlib.sha256()
     for value in values:
         # The canonical form has no line feed, so different sequences have different bytes.
-        sha256.update(_utf8(canonical_json(value)) + b"\n")
+        sha256.update(f"{canonical_json(value)}\n".encode("utf-8", "surrogatepass"))
     return sha256.hexdigest()
-
-
-def _utf8(text: str) -> bytes:
-    # A lone surrogate is legal in a Python string and in JSON, but not in UTF-8.
-    return text.encode("utf-8", "surrogatepass")
 
 
 def file_digest(path: Path) -> str:

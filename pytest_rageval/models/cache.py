@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Generic, TypedDict, TypeVar, cast
+from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from pytest_rageval.calls.threads import DaemonThreadPool
 from pytest_rageval.core.errors import StoreError
@@ -92,9 +92,8 @@ class Cache:
         # No acquire(blocking=False) and `try`: a signal between the two would leave the lock held.
         with self._store_lock:
             try:
-                replies = cast("SqliteStore", self.store).get_nowait(
-                    keys, run=self._run, only_run=self._refresh
-                )
+                store: Any = self.store  # a `SqliteStore`
+                replies: dict[str, Reply] = store.get_nowait(keys, run=self._run, only_run=self._refresh)
                 if len(replies) < len(keys):
                     self._note_remarks()
                     self._add_recorded(keys, replies)

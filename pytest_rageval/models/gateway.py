@@ -248,11 +248,11 @@ class Gateway:
     def _remark(self, request: Request, key: str, reply: Reply, recorded: Entry | None = None) -> None:
         if reply.cut:
             self.usage.cut += 1
-        if request.is_internal and reply.has_reasoning:
+        if reply.has_reasoning and request.is_internal:
             self.usage.remarks[f"{request.model} reasons before it answers: its reasoning is not read"] += 1
         if reply.model and not request.base_url.startswith("embedded"):
             self.served[request.model, request.base_url].add(reply.model)
-        if self.cache.cassette.differs(key, reply):
+        if self.settings.cassette is not None and self.cache.cassette.differs(key, reply):
             self.usage.remarks[CASSETTE_OVERRULED] += 1
         if recorded is not None:
             addresses = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"

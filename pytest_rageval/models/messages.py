@@ -1,11 +1,13 @@
 """Requests with their cache keys, replies, and the answers in them."""
 
 import json
+import marshal
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
+from json.encoder import encode_basestring
 from typing import Any, Final, Self, TypeVar
 
 from pytest_rageval.core.errors import Unscored
@@ -45,22 +47,21 @@ class Request:
 
     def keys_for_samples(self, samples: Iterable[int]) -> list[str]:
         """Return the digest of the attributes in canonical JSON, for each sample."""
-        # The default API is omitted: requests to it have the same keys as before other APIs were supported.
-        other = "" if self.api == "chat" else f'"api":{canonical_json(self.api)},'
-        before = (
-            f'{{{other}"base_url":{canonical_json(self.base_url)},"messages":{self._canonical_messages()}'
-        )
-        model, parameters = canonical_json(self.model), canonical_json(dict(self.parameters))
-        before += f',"model":{model},"parameters":{parameters},"sample":'
-        after = f',"schema":{KEY_SCHEMA}}}'
-        return [text_digest(f"{before}{sample}{after}") for sample in samples]
+        others = self.api, self.base_url, self.model, dict(self.parameters)
+        try:
+            # Most requests differ in their messages alone: the rest is encoded once. Equal values have equal bytes.
+            before, after = _encoded_others(marshal.dumps(others, 2))
+        except ValueError:
+            before, after = _encode_others(*others)
+        text = f"{before}{self._canonical_messages()}{after}"
+        return [text_digest(f'{text}{sample},"schema":{KEY_SCHEMA}}}') for sample in samples]
 
     def _canonical_messages(self) -> str:
-        if len(self.messages) == 1:
-            role, content = self.messages[0].get("role"), self.messages[0].get("content")
-            if type(role) is type(content) is str and len(self.messages[0]) == 2:  # noqa: PLR2004 - these two
+        if len(self.messages) == 1 and self.messages[0].keys() == {"role", "content"}:
+            role, content = self.messages[0]["role"], self.messages[0]["content"]
+            if type(role) is type(content) is str:
                 # A fast path for the most common request: it takes a third of the time.
-                return f'[{{"content":{canonical_json(content)},"role":{canonical_json(role)}}}]'
+                return f'[{{"content":{encode_basestring(content)},"role":{encode_basestring(role)}}}]'
         return canonical_json([dict(message) for message in self.messages])
 
     def well_formed_messages(self) -> list[dict[str, object]]:
@@ -82,6 +83,21 @@ class Request:
     def generates(self) -> bool:
         """Whether the model generates tokens for the reply, which it does not for an embedding."""
         return True
+
+
+def _encode_others(api: str, base_url: str, model: str, parameters: Mapping[str, object]) -> tuple[str, str]:
+    """Return what a key has before the messages and between them and the sample, in canonical JSON."""
+    # The default API is omitted: requests to it have the same keys as before other APIs were supported.
+    other = "" if api == "chat" else f'"api":{canonical_json(api)},'
+    return (
+        f'{{{other}"base_url":{canonical_json(base_url)},"messages":',
+        f',"model":{canonical_json(model)},"parameters":{canonical_json(parameters)},"sample":',
+    )
+
+
+@lru_cache(maxsize=1 << 6)
+def _encoded_others(data: bytes) -> tuple[str, str]:
+    return _encode_others(*marshal.loads(data))  # noqa: S302 - written by this process  # nosec B302
 
 
 class BilledFailure(Unscored):
@@ -116,9 +132,9 @@ class Reply:
     @property
     def silent(self) -> bool:
         """Whether the reply has no answer and no tool call; it counts only in its own run, and another may answer."""
-        if self.text.startswith("{"):
+        if self.text[:1] == "{":
             return _is_silent_response(self.text)
-        return not self.tool_calls and not self.answer
+        return not self.tool_calls and not without_reasoning(self.text)
 
     @property
     def reports_tokens_in(self) -> bool:
@@ -138,7 +154,7 @@ class Reply:
     @property
     def has_reasoning(self) -> bool:
         """Whether the server sent the model's reasoning, before the answer in the text or in a field of its own."""
-        return self.apart or self.answer != self.text.strip()
+        return self.apart or without_reasoning(self.text) != self.text.strip()
 
     def dumps(self, **first: Any) -> str:
         """Return one line of JSON: the entries of `first`, then the fields by name, without optional empty ones."""

@@ -122,7 +122,7 @@ class ReplyTable:
         return replies | self._select_usable(read, silent, run, only_run=True) if silent else replies
 
     def _reply(self, row: tuple[Any, ...]) -> Reply | None:
-        valid = list(map(type, row[:10])) == REPLY_COLUMN_TYPES
+        valid = [*map(type, row[:10])] == REPLY_COLUMN_TYPES
         if valid and row[9] == _checksum(row) and row[4] >= 0 <= row[5]:
             return Reply(*row[1:9])
         self.damaged.add(str(row[0]))
