@@ -101,7 +101,7 @@ class Evidence:
         answers_alone: the generator's answer from each passage alone; empty if these answers were not generated.
         beside: companion scores of the example, by name.
         sizes: the sizes of the sets that the score compares: "relevant", "shown" (the relevant ones in the prompt) and
-            "found" (the shown ones that the answer has); in LLM-retEval, the numbers of answers, see `ceiling_sizes`.
+            "found" (the shown ones that the answer has); in LLM-retEval, the numbers of answers, see `ceiling_notes`.
         places: in the arena, the judge's verdicts on the answer against the reference.
         explanation: the judge's explanation of the score; empty if the judge gives none.
         remark: a fact that the answer does not show, such as "cited nothing"; empty if there is none.

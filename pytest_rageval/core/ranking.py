@@ -1,7 +1,6 @@
 """Documents and rankings: what a retriever returns for a question."""
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
 
@@ -66,7 +65,14 @@ class Document:
         return self.id if self.id is not None else excerpt(self.text)
 
 
-class CreatedDocuments(Sequence[Document]):
+if TYPE_CHECKING:
+    _Documents = Sequence[Document]
+else:
+    # `isinstance` takes longer for a class of `abc`, and each ranking is checked several times.
+    _Documents = object
+
+
+class CreatedDocuments(_Documents):
     """The documents of a ranking, created at each use. What scores ask of all rankings needs no documents.
 
     `textless` is the number of documents without text, `has_chunk_ids` whether one has a `chunk_id`.
@@ -80,13 +86,19 @@ class CreatedDocuments(Sequence[Document]):
         self.has_chunk_ids: bool = has_chunk_ids
 
     @property
-    @abstractmethod
     def ids(self) -> tuple[str | None, ...]:
-        pass
+        return tuple([document.id for document in self.create()])
 
-    @abstractmethod
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple([document.text for document in self.create()])
+
     def create(self) -> tuple[Document, ...]:
-        pass
+        raise NotImplementedError
+
+    if not TYPE_CHECKING:
+        index, count = Sequence.index, Sequence.count
+        __contains__, __reversed__ = Sequence.__contains__, Sequence.__reversed__
 
     def __len__(self) -> int:
         return self._length
@@ -108,6 +120,15 @@ class CreatedDocuments(Sequence[Document]):
 
     def __reduce__(self) -> tuple[type, tuple[tuple[Document, ...]]]:
         return tuple, (self.create(),)
+
+
+Sequence.register(CreatedDocuments)
+
+
+def texts_of(documents: Iterable[Document]) -> tuple[str, ...]:
+    if isinstance(documents, CreatedDocuments):
+        return documents.texts
+    return tuple([document.text for document in documents])
 
 
 @dataclass(frozen=True, slots=True)

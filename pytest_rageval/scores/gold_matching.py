@@ -75,15 +75,16 @@ class GoldMatch:
         self._ranking = ranking
         self._gold = gold
         self._share = share
+        self._hits: list[GoldHit] = self._find_all()
 
     @cached_property
     def labels(self) -> list[int]:
         """The grades of the passages found at each document, in rank order, the highest first; 0 if none is."""
-        grades: list[list[int]] = [[] for _ in self._ranking]
+        grades: list[list[int]] = [[] for _ in range(len(self._ranking))]
         for passage, hit in zip(self._gold, self._hits, strict=True):
             if hit.rank is not None:
                 grades[hit.rank].append(passage.grade)
-        return [label for at_rank in grades for label in (sorted(at_rank, reverse=True) or [0])]
+        return [label for at_rank in grades for label in (sorted(at_rank, reverse=True) if at_rank else [0])]
 
     @property
     def surplus(self) -> int:
@@ -106,7 +107,7 @@ class GoldMatch:
         """The rank, from 1, at which each gold passage is found, by position in `gold`; None if it is not found."""
         return [None if hit.rank is None else hit.rank + 1 for hit in self._hits]
 
-    @cached_property
+    @property
     def counts(self) -> dict[str, int]:
         """The numbers of passages whose match is uncertain, by name; counts of 0 are left out.
 
@@ -114,11 +115,12 @@ class GoldMatch:
         in a file that was identified by the end of its path. "of_ambiguous_source": not found because the source is
         ambiguous, although one of the files has the passage.
         """
+        kinds, sources = [hit.kind for hit in self._hits], [hit.source for hit in self._hits]
         counts = {
-            "matched_by_span": sum(hit.kind == "span" for hit in self._hits),
-            "matched_by_text": sum(hit.kind == "text" for hit in self._hits),
-            "by_end_of_path": sum(hit.source == "end" for hit in self._hits),
-            "of_ambiguous_source": sum(hit.source == "ambiguous" for hit in self._hits),
+            "matched_by_span": kinds.count("span"),
+            "matched_by_text": kinds.count("text"),
+            "by_end_of_path": sources.count("end"),
+            "of_ambiguous_source": sources.count("ambiguous"),
         }
         return {name: count for name, count in counts.items() if count}
 
@@ -134,16 +136,15 @@ class GoldMatch:
         pairs = zip(self._gold, self._hits, strict=True)
         return next((passage for passage, hit in pairs if passage.grade and not hit.comparable), None)
 
-    @cached_property
-    def _hits(self) -> list[GoldHit]:
-        if match_by_id(self._ranking, self._gold) is None:
+    def _find_all(self) -> list[GoldHit]:
+        keys = _deciding_keys(self._ranking, self._gold)
+        if keys is None:
             return [self._find(passage) for passage in self._gold]
-        keys = id_keys(cast("Sequence[str]", self._ranking.ids))
-        wanted = (id_key(passage.id or "") if passage.grade else None for passage in self._gold)
-        places = ([at for at, key in enumerate(keys) if key == name] for name in wanted)
-        return [
-            GoldHit(at[0] if at else None, tuple(at), "id" if at else None, comparable=True) for at in places
-        ]
+        hits = []
+        for passage, wanted in zip(self._gold, keys.of_gold, strict=True):
+            at = [rank for rank, key in enumerate(keys.of_ranking) if key == wanted] if passage.grade else []
+            hits.append(GoldHit(at[0] if at else None, tuple(at), "id" if at else None, comparable=True))
+        return hits
 
     @cached_property
     def _sources(self) -> frozenset[str]:
@@ -246,27 +247,43 @@ def normalize_path(source: str) -> str:
 
 def ideal_labels(gold: Sequence[Gold]) -> list[int]:
     """Return the grades above 0, highest first: the labels of an ideal ranking."""
-    return sorted((passage.grade for passage in gold if passage.grade > 0), reverse=True)
+    return sorted([passage.grade for passage in gold if passage.grade > 0], reverse=True)
 
 
 def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
     """Return the positions in the ranking of relevant gold passages, with their grades above 0.
+
+    None if ids alone do not decide, see `_deciding_keys`.
+    """
+    keys = _deciding_keys(ranking, gold)
+    if keys is None:
+        return None
+    grades = dict(zip(keys.of_gold, [passage.grade for passage in gold], strict=True))
+    ranked = enumerate(keys.of_ranking)
+    return tuple([(position, grade) for position, key in ranked if (grade := grades.pop(key, 0))])
+
+
+class _Keys(NamedTuple):
+    of_ranking: Sequence[str]
+    of_gold: Sequence[str]
+
+
+def _deciding_keys(ranking: Ranking, gold: Sequence[Gold]) -> _Keys | None:
+    """Return the `id_key` of each document and of each passage.
 
     None if ids alone do not decide: a document or a passage has no id, a document has the id of a chunk, a passage has
     a span, or two passages have the same id.
     """
     if ranking.has_chunk_ids:
         return None
-    all_ids = ranking.ids
-    ids = [name for name in all_ids if name is not None]
+    ids = ranking.ids
     gold_ids = [each.id for each in gold if each.source is None and each.id is not None]
-    if len(ids) < len(all_ids) or len(gold_ids) < len(gold):
+    if None in ids or len(gold_ids) < len(gold):
         return None
-    grades = dict(zip(id_keys(gold_ids), [passage.grade for passage in gold], strict=True))
-    if len(grades) < len(gold):
+    gold_keys = id_keys(gold_ids)
+    if len(set(gold_keys)) < len(gold):
         return None
-    keys = enumerate(id_keys(ids))
-    return tuple([(position, grade) for position, key in keys if (grade := grades.pop(key, 0))])
+    return _Keys(id_keys(cast("Sequence[str]", ids)), gold_keys)
 
 
 def _union(intervals: Iterable[Interval]) -> list[Interval]:

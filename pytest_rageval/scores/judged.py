@@ -18,6 +18,7 @@ from pytest_rageval.answers.judge.tasks import explained, read_explained
 from pytest_rageval.core.errors import NoGroundTruth
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
+from pytest_rageval.core.ranking import texts_of
 from pytest_rageval.lib.foreign_values import as_number
 from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION, RATINGS_INSTRUCTION
 from pytest_rageval.scores.definition import (
@@ -35,7 +36,6 @@ from pytest_rageval.scores.pipeline import (
     ResolvedScore,
     references_of,
     retrieved_gold_texts,
-    texts_of,
 )
 
 GRADES: Final = (float(MIN_GRADE), float(MAX_GRADE))

@@ -80,17 +80,27 @@ async def evaluate_llm_reteval(
     async def score(example: Example) -> Outcome:
         # Checked before the first request, so that an example that cannot be scored costs nothing.
         golds = await pipeline.gold.get(example, resolved.k)
-        semi_gold, (ranking, answer) = await gather_two(
-            pipeline.semi_gold(example.full_question, golds), pipeline.ranking_and_answer(example, resolved.k)
-        )
-        references = tuple(text for text in dict.fromkeys(semi_gold) if not abstains(text))
-        sizes = await ceiling_sizes(pipeline, example, semi_gold, resolved.comparator)
+        question = example.full_question
+        cached = pipeline.semi_gold_nowait(question, golds)
+        if cached is not None:
+            semi_gold, (ranking, answer) = cached, await pipeline.ranking_and_answer(example, resolved.k)
+        else:
+            semi_gold, (ranking, answer) = await gather_two(
+                pipeline.semi_gold(question, golds), pipeline.ranking_and_answer(example, resolved.k)
+            )
+        references = tuple([text for text in dict.fromkeys(semi_gold) if not abstains(text)])
+        # The answers of several draws are often equal, and equal to the answer from the retrieved passages.
+        right = {
+            text: await _is_right(pipeline, example, text, resolved) for text in dict.fromkeys(semi_gold)
+        }
+        values = [right[text] for text in semi_gold]
+        sizes = {} if None in values else {"answers": len(values), "right": values.count(True)}
         if not references:
             reason = "the generator abstains even with the gold passages"
             return Outcome(example, None, reason, Evidence(sizes=sizes), cause=NoGroundTruth.cause)
         match = GoldMatch(ranking, example.gold, pipeline.match_share)
         retrieved_count = len([label for label in match.labels if label > 0])
-        gold_retrieved, recall = retrieved_count > 0, retrieved_count / len(example.relevant)
+        gold_retrieved, recall = retrieved_count > 0, retrieved_count / len(golds)
         companions = _companion_values(gold_ranks(example, match, resolved.k), resolved.k)
 
         def check_references() -> Awaitable[ReferenceChecks]:
@@ -100,17 +110,16 @@ async def evaluate_llm_reteval(
         try:
             verdict = 0.0
             if not abstains(answer):
-                verdict = await pipeline.compare(
-                    example.full_question, references, answer, resolved.comparator
-                )
+                verdict = await pipeline.compare(question, references, answer, resolved.comparator)
         except Planned:
             # A plan has no verdict that could disagree with recall, so it counts the requests of triage too.
             await check_references()
             raise
         yes = verdict >= YES_THRESHOLD
         if yes and sizes:
-            right = await ceiling_sizes(pipeline, example, [answer], resolved.comparator)
-            sizes |= {"yes": 1, "right_of_yes": right["right"]} if right else {}
+            if answer not in right:
+                right[answer] = await _is_right(pipeline, example, answer, resolved)
+            sizes |= {} if right[answer] is None else {"yes": 1, "right_of_yes": int(right[answer] is True)}
         checks = await check_references() if yes != gold_retrieved else UNCHECKED
         case = case_of(checks, gold_retrieved=gold_retrieved, yes=yes)
         has_other_passages = not yes and any(not positions for positions in match.positions)
@@ -124,24 +133,17 @@ async def evaluate_llm_reteval(
     return await score_with_progress(pipeline, examples, score)
 
 
-async def ceiling_sizes(
-    pipeline: Pipeline, example: Example, answers: Sequence[str], comparator: str | None
-) -> dict[str, int]:
-    """Return the numbers of "answers", and of those that are "right" by the reference answers.
+async def _is_right(
+    pipeline: Pipeline, example: Example, answer: str, resolved: ResolvedScore
+) -> bool | None:
+    """Return whether an answer is right by the reference answers; None without any, or if they cannot be compared.
 
-    They are compared without requests (`Pipeline.free_comparator`); an abstention is wrong. Empty if there are no
-    references, or if one of the answers cannot be compared.
+    They are compared without requests (`Pipeline.free_comparator`); an abstention is wrong.
     """
     if not has_references(example):
-        return {}
-    free = pipeline.free_comparator(comparator)
-    # Answers of several draws are often equal.
-    is_right = {
-        answer: await _is_yes(pipeline.correctness(example, answer, free))
-        for answer in dict.fromkeys(answers)
-    }
-    values = [is_right[answer] for answer in answers]
-    return {} if None in values else {"answers": len(values), "right": values.count(True)}
+        return None
+    free = pipeline.free_comparator(resolved.comparator)
+    return await _is_yes(pipeline.correctness(example, answer, free))
 
 
 @lru_cache(maxsize=1 << 10)

@@ -28,12 +28,12 @@ from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import NoGroundTruth, Undefined
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
-from pytest_rageval.core.ranking import Ranking, excerpt
+from pytest_rageval.core.ranking import Ranking, excerpt, texts_of
 from pytest_rageval.lib.foreign_values import as_share
 from pytest_rageval.lib.text import counted, join_counted
 from pytest_rageval.scores.definition import NUGGETS, Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.gold_matching import GoldMatch
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 Labels = Sequence[float]
 """The labels of the nuggets of a question for one text, in order: 1 support, 0.5 partial_support, 0 not_support."""

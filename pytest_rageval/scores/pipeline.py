@@ -2,13 +2,13 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from pytest_rageval.answers import judge as judges
 from pytest_rageval.calls.gathering import gather_all
@@ -21,7 +21,7 @@ from pytest_rageval.core.errors import (
 )
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Tally
-from pytest_rageval.core.ranking import Document, Ranking
+from pytest_rageval.core.ranking import Document, Ranking, texts_of
 from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.lib.lazy import Lazy
@@ -173,7 +173,7 @@ class GoldPassages:
         if not relevant:
             raise NoGroundTruth(NO_GOLD)
         retrieved: Mapping[str, AbstractSet[str]] = {}
-        if retrieved_gold_texts(example):
+        if None in [gold.text for gold in relevant] and retrieved_gold_texts(example):
             await self._rankings.get(example, k)
             retrieved = self._texts[example.digest, k]
         passages = []
@@ -285,7 +285,7 @@ class Pipeline:
 
     async def ranking_and_answer(self, query: Query, k: int) -> tuple[Ranking, str]:
         ranking = await self.ranking_with_texts(query, k)
-        return ranking, await self.answer_from(_question_to_answer(query, ranking), tuple(ranking.documents))
+        return ranking, await self.answer_from(_question_to_answer(query, ranking), ranking.documents)
 
     async def answer_from(self, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         return await self.results.get(
@@ -305,12 +305,17 @@ class Pipeline:
         If a retriever returns exactly the gold passages, the request of `answer` is the same as that of the first of
         these answers, so that LLM-retEval scores 1.
         """
-        first, count = self._first_answer_sample, self.draw_settings.gold
-        answers = self.generator.answers_nowait("generate", question, golds, range(first, first + count))
+        answers = self.semi_gold_nowait(question, golds)
         if answers is not None:
             return answers
-        requests = (self.answer_from(question, golds, sample) for sample in range(count))
+        requests = (self.answer_from(question, golds, sample) for sample in range(self.draw_settings.gold))
         return tuple(await gather_all(requests))
+
+    def semi_gold_nowait(self, question: str, golds: Sequence[Document]) -> tuple[str, ...] | None:
+        """Return the answers of `semi_gold` if all of them are cached, else None."""
+        first = self._first_answer_sample
+        samples = range(first, first + self.draw_settings.gold)
+        return self.generator.answers_nowait("generate", question, golds, samples)
 
     async def cited_answer(self, query: Query, k: int, order: str = "rank") -> str:
         ranking = await self.prompt_ranking(query, k, order)
@@ -396,31 +401,25 @@ class Pipeline:
 
         An abstention is 0.
         """
-        from pytest_rageval.answers.comparators import lowest  # noqa: PLC0415 - as above
-
-        return await self._combine_comparisons(lowest, example, answer, comparator)
+        return await self._combine_comparisons("lowest", example, answer, comparator)
 
     async def partial_correctness(self, example: Example, answer: str, comparator: str | None) -> float:
         """Return the same as `correctness`, but any one answer of an answer set is enough."""
-        from pytest_rageval.answers.comparators import highest  # noqa: PLC0415 - as above
-
-        return await self._combine_comparisons(highest, example, answer, comparator)
+        return await self._combine_comparisons("highest", example, answer, comparator)
 
     async def _combine_comparisons(
-        self,
-        combine: Callable[[Iterable[Awaitable[float]]], Awaitable[float]],
-        example: Example,
-        answer: str,
-        comparator: str | None,
+        self, combine: Literal["lowest", "highest"], example: Example, answer: str, comparator: str | None
     ) -> float:
         """Compare an answer with each answer of an answer set, and combine the results; references are alternatives."""
         if abstains(answer):
             return 0.0
-        references = references_of(example)
-        wanted = [references] if references else example.answer_set
-        return await combine(
-            self.compare(example.full_question, aliases, answer, comparator) for aliases in wanted
-        )
+        question = example.full_question
+        if references := references_of(example):
+            return await self.compare(question, references, answer, comparator)
+        from pytest_rageval.answers import comparators  # noqa: PLC0415 - as above
+
+        values = (self.compare(question, aliases, answer, comparator) for aliases in example.answer_set)
+        return await (comparators.lowest(values) if combine == "lowest" else comparators.highest(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +445,3 @@ def _question_to_answer(query: Query, ranking: Ranking) -> str:
 
 Evaluation = Callable[[Pipeline, Sequence[Example], ResolvedScore], Awaitable[list[Outcome]]]
 """Scores examples: returns one outcome per example, in the order of the examples."""
-
-
-def texts_of(passages: Iterable[Document]) -> tuple[str, ...]:
-    return tuple([passage.text for passage in passages])

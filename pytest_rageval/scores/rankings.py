@@ -159,6 +159,10 @@ class SpooledDocuments(CreatedDocuments):
     def ids(self) -> tuple[str | None, ...]:
         return tuple(self._spool.get(self._place)[::FIELDS])
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self._spool.get(self._place)[1::FIELDS])
+
     def create(self) -> tuple[Document, ...]:
         values = iter(self._spool.get(self._place))
         return tuple(
@@ -170,7 +174,7 @@ class SpooledDocuments(CreatedDocuments):
 
 
 def spooled(ranking: Ranking, spool: Spool) -> Ranking:
-    """Return an equal ranking whose documents, with those of steps and stages, are in a spool.
+    """Move the documents of a new ranking, with those of its steps and stages, to a spool; return the ranking.
 
     Documents of a subclass, which may have more attributes, stay in memory.
     """
@@ -178,11 +182,11 @@ def spooled(ranking: Ranking, spool: Spool) -> Ranking:
     if isinstance(documents, CreatedDocuments) and not (ranking.steps or ranking.stages):
         return ranking
     if not isinstance(documents, CreatedDocuments) and {Document}.issuperset(map(type, documents)):
-        documents = SpooledDocuments(documents, spool)
-    steps, stages = [
-        parts and tuple([spooled(part, spool) for part in parts]) for parts in (ranking.steps, ranking.stages)
-    ]
-    return replace(ranking, documents=documents, steps=steps, stages=stages)
+        # Nobody else has the ranking yet, and a copy takes longer than anything else here.
+        object.__setattr__(ranking, "documents", SpooledDocuments(documents, spool))
+    for part in (*(ranking.steps or ()), *(ranking.stages or ())):
+        spooled(part, spool)
+    return ranking
 
 
 class Rankings:

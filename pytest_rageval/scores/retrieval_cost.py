@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Evidence
-from pytest_rageval.core.ranking import Ranking
+from pytest_rageval.core.ranking import Ranking, texts_of
 from pytest_rageval.models.prompts import numbered_list
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import Quantile
 
 if TYPE_CHECKING:

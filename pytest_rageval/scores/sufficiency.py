@@ -22,10 +22,11 @@ from pytest_rageval.answers.judge.replies import parse_explained_yes_no
 from pytest_rageval.answers.judge.tasks import explained, majority, read_explained, require_result
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
+from pytest_rageval.core.ranking import texts_of
 from pytest_rageval.lib.foreign_values import as_share
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
-from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore, texts_of
+from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 SUFFICIENT: Final = "sufficient"
 """The name of the score, and of the stratum of questions with sufficient context."""

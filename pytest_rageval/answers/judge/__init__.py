@@ -74,8 +74,9 @@ class JudgeTask(Generic[V]):
 
     def prompt(self, prompts: "Prompts", *texts: Text) -> str:
         """Return the prompt with question and texts; without them, only its instructions."""
-        blank = [[] if name.endswith("*") else "" for name in self.texts]
-        return prompts.fill(self.template, *(texts or blank))
+        return prompts.fill(
+            self.template, *(texts or [[] if name.endswith("*") else "" for name in self.texts])
+        )
 
 
 class Comparator(Protocol):

@@ -60,9 +60,11 @@ class DefaultJudge:
 
     @property
     def _comparator(self) -> "Comparator":
+        if self._judge is not None:
+            return self._judge
         from pytest_rageval.answers.comparators import CanonicalComparator  # noqa: PLC0415 - ranking scores compare no answers
 
-        return self._judge or CanonicalComparator()
+        return CanonicalComparator()
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         return await self._comparator.compare(question, references, prediction)
