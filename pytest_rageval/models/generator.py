@@ -14,7 +14,7 @@ from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import InvalidResult, UserCallable, bounded_text
 from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
 from pytest_rageval.core.evalset import conversation_text, history_of
-from pytest_rageval.core.ranking import Document
+from pytest_rageval.core.ranking import Document, texts_of
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import has_parameter, signature_of
 from pytest_rageval.lib.text import counted
@@ -153,7 +153,7 @@ class LLMGenerator:
         if method not in self._prompts_and_parameters:
             self._prompts_and_parameters[method] = self._prompt_renderer(method), self._parameters(method)
         render, parameters = self._prompts_and_parameters[method]
-        texts = tuple([passage.text for passage in passages])
+        texts = texts_of(passages)
         return Request(
             base_url=self.server.base_url,
             api=self.server.api,

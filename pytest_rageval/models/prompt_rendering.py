@@ -76,6 +76,8 @@ _FORMATS: Final[Mapping[str, Callable[[Any], str]]] = {
 }
 """By placeholder: the function that formats its text or texts; the question is unchanged."""
 
+_PLACEHOLDERS: Final = {name: placeholders.split() for name, placeholders in ARGUMENTS.items()}
+
 CONVERSATION_SECTION: Final = "Conversation before the question:\n{conversation}\n\n"
 """The section of a prompt with the history of a question; it precedes the first line with the question."""
 
@@ -115,10 +117,10 @@ class Prompts:
 
     def fill(self, name: str, *texts: str | Sequence[str]) -> str:
         """Return the prompt of a template with these texts, in the order of `ARGUMENTS`."""
-        given: dict[str, Any] = {
-            placeholder: _FORMATS[placeholder](text) if placeholder in _FORMATS else text
-            for placeholder, text in zip(ARGUMENTS[name].split(), texts, strict=True)
-        }
+        given: dict[str, Any] = {}
+        for placeholder, text in zip(_PLACEHOLDERS[name], texts, strict=True):
+            form = _FORMATS.get(placeholder)
+            given[placeholder] = text if form is None else form(text)
         if "nuggets" in given:
             # The token of the fences depends on the order of the texts, and keys must stay.
             given["nuggets"] = given.pop("nuggets")

@@ -242,7 +242,7 @@ def companion_entry(score: Score) -> dict[str, object]:
     """
     rows = [outcome.evidence.beside for outcome in score.outcomes]
     names = [name for name in dict.fromkeys(chain.from_iterable(rows)) if name != REFERENCE_LATENCY]
-    means = {name: fmean(row[name] for row in rows if name in row) for name in names}
+    means = {name: fmean([row[name] for row in rows if name in row]) for name in names}
     return {"beside": means} if means else {}
 
 

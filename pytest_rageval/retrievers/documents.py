@@ -9,7 +9,7 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Final, TypeGuard, cast
 
-from pytest_rageval.calls.user_code import InvalidResult, bounded_list, bounded_text
+from pytest_rageval.calls.user_code import MAX_TEXT_LENGTH, InvalidResult, bounded_list, bounded_text
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.ranking import CreatedDocuments, Document, Retrieval, Span, Stage, Step
 from pytest_rageval.lib.digests import digest
@@ -402,11 +402,15 @@ def _invalid(found: str, remedy: str) -> InvalidResult:
 
 def _bounded(document: Document) -> Document:
     """Return a retrieved document with text and id as plain `str`; `InvalidResult` if one of them is too long."""
-    text = bounded_text(document.text, "a document")
-    identifier = None if document.id is None else bounded_text(document.id, "an id")
-    # Of a plain `str` it is the same object.
-    same = text is document.text and identifier is document.id
-    return document if same else replace(document, text=text, id=identifier)
+    text, name = document.text, document.id
+    if (
+        type(text) is str
+        and len(text) <= MAX_TEXT_LENGTH
+        and (name is None or (type(name) is str and len(name) <= MAX_TEXT_LENGTH))
+    ):
+        return document
+    text = bounded_text(text, "a document")
+    return replace(document, text=text, id=None if name is None else bounded_text(name, "an id"))
 
 
 def _read_documents(

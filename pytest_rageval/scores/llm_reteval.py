@@ -297,12 +297,10 @@ def ceiling_notes(score: Score | None) -> dict[str, object]:
     `answers` and `right` count its answers from the gold passages, also those of questions that are unscored because it
     abstains; `yes` counts the verdicts "yes", and `right_of_yes` those whose answer is right. Empty if none is known.
     """
-    sizes: Counter[str] = Counter()
-    for outcome in () if score is None else score.outcomes:
-        if "answers" in outcome.evidence.sizes:
-            sizes.update(outcome.evidence.sizes)
+    outcomes = () if score is None else score.outcomes
+    sizes = [outcome.evidence.sizes for outcome in outcomes if "answers" in outcome.evidence.sizes]
     names = ("answers", "right", "yes", "right_of_yes")
-    return {"ceiling": {name: sizes[name] for name in names}} if sizes else {}
+    return {"ceiling": {name: sum([each.get(name, 0) for each in sizes]) for name in names}} if sizes else {}
 
 
 def ceiling_text(entry: JsonObject) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import accumulate
 from math import comb, fsum, sqrt
+from operator import mul
 from typing import Final, TypeVar
 
 from pytest_rageval.stats.intervals import Estimate, proportion
@@ -124,7 +125,7 @@ def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
     # In integers, so that only the last division rounds. The mean of the doubled ranks is n + 1.
     middle = len(a) * (len(a) + 1) ** 2
     covariance, variance_a, variance_b = (
-        sum(x * y for x, y in zip(*ranks, strict=True)) - middle
+        sum(map(mul, *ranks)) - middle
         for ranks in ((ranks_a, ranks_b), (ranks_a, ranks_a), (ranks_b, ranks_b))
     )
     return _rounded_into_range(covariance / sqrt(variance_a * variance_b))

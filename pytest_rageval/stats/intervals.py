@@ -93,8 +93,8 @@ def _interval_without_bootstrap(values: Sequence[float], scale: tuple[float, flo
         return None
     lowest, highest = scale
     bounded = math.isfinite(lowest) and math.isfinite(highest)
-    if bounded and all(value in scale for value in values):
-        low, high = wilson_interval(sum(value == highest for value in values), len(values))
+    if bounded and set(scale).issuperset(values):
+        low, high = wilson_interval(values.count(highest), len(values))
         return lowest + low * (highest - lowest), lowest + high * (highest - lowest)
     if len(values) < 2:  # noqa: PLR2004 - a variance needs two values
         return None

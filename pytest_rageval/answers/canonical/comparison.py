@@ -59,6 +59,7 @@ _PLACE_IN_PLACE = re.compile(r"[^,]+? in ([^,]+)(?:,.*)?", re.IGNORECASE | re.DO
 _ALTERNATIVE_SEPARATOR = re.compile(r"\s+/\s+|\s*;\s*or\s+")
 # The number of a footnote at the end of a word ("Lloyd1"), or a number that is part of a name ("Apollo12").
 _ATTACHED_FOOTNOTE = re.compile(r"(?<=[^\W\d_]{3})\d{1,2}(?!\w)")
+_DIGIT = re.compile(r"\d")
 _CAPITALS = re.compile(r"[A-Z]{2,7}")
 _PHRASE_JOINERS = ARTICLES | frozenset("-'\".#")
 
@@ -120,6 +121,9 @@ def matches_any(prediction: str, references: Sequence[str], *, question: str = "
     """
     if not prediction.strip():
         return False
+    # The usual case of a right answer.
+    if len(references) == 1 and prediction == references[0]:
+        return True
     # A date can only contradict another reference.
     dates = {
         reference: date
@@ -191,7 +195,7 @@ def _matches(prediction: str, reference: str, question: ParsedQuestion) -> bool:
 
 def _letters(folded: str) -> str:
     """Return a folded text without spaces and full stops ("t.s. eliot" is "ts eliot"); unchanged if it has a digit."""
-    return folded if re.search(r"\d", folded) else folded.replace(".", "").replace(" ", "") or folded
+    return folded if _DIGIT.search(folded) else folded.replace(".", "").replace(" ", "") or folded
 
 
 def _has_other_number(tokens: Sequence[Token], reference: str) -> bool:

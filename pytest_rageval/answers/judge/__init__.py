@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pytest_rageval.core.outcome import NO_VOTES, Tally
@@ -71,6 +72,10 @@ class JudgeTask(Generic[V]):
     def criterion(self) -> list[str]:
         """The first argument of the user's method; empty if it has no criterion."""
         return self.name.split()[1:]
+
+    @cached_property
+    def part_names(self) -> tuple[str, ...]:
+        return tuple([name.removesuffix("*") for name in self.texts])
 
     def prompt(self, prompts: "Prompts", *texts: Text) -> str:
         """Return the prompt with question and texts; without them, only its instructions."""

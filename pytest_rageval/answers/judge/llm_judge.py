@@ -180,8 +180,8 @@ class LLMJudge:
         parts = {
             "instructions of the judge": _instructions(task, self.prompts),
             **{
-                name.removesuffix("*"): str(text) if isinstance(text, str) else "\n".join(text)
-                for name, text in zip(task.texts, prepared, strict=True)
+                name: str(text) if isinstance(text, str) else "\n".join(text)
+                for name, text in zip(task.part_names, prepared, strict=True)
             },
             **({"conversation": conversation_text(history)} if (history := history_of(question)) else {}),
         }
