@@ -4,13 +4,14 @@
 retriever is synchronous and all replies are cached, the whole evaluation never waits, and no thread is started. A call
 of the user's function takes less than 1 µs, compared with 25 µs if it is passed from the loop's thread to the calling
 thread and awaited (Python 3.11). Code that needs an event loop awaits `require_loop` before it creates a future or a
-task. The coroutine then continues in an event loop.
+task. The coroutine then continues in an event loop. Code that can do its work together with that of other examples
+awaits `let_others_run`: a block of cached replies is read in one look-up.
 """
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from contextvars import Context, copy_context
-from itertools import chain
+from itertools import chain, islice
 from types import CoroutineType, coroutine
 from typing import Any, Final, TypeVar, cast
 
@@ -20,7 +21,11 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 LOOP_REQUIRED: Final = object()  # yielded by a coroutine that cannot continue without an event loop
+PAUSED: Final = object()  # yielded by a coroutine that lets the others of its block run first
 NOT_FINISHED: Final = object()  # returned for a coroutine that must continue in an event loop
+
+BLOCK: Final = 64
+"""How many coroutines of a gathering with a limit take turns without an event loop, so that they read together."""
 
 
 class _State(threading.local):
@@ -74,6 +79,12 @@ def require_loop() -> Generator[Any, Any, None]:
         yield LOOP_REQUIRED
 
 
+@coroutine
+def let_others_run() -> Generator[Any, Any, bool]:
+    """Without an event loop, let the others of the same block run until they pause too; False if there are none."""
+    return is_inline() and (yield PAUSED) is True
+
+
 def ends_task(error: BaseException) -> bool:
     """Whether an exception ends the current task, and says nothing of what the task computes."""
     import asyncio  # noqa: PLC0415 - see `gather_results`
@@ -108,27 +119,32 @@ async def gather_results(
 ) -> list[T | BaseException]:
     """Await all awaitables concurrently; return the results or exceptions, in order.
 
-    Without an event loop they run one after the other; the first that needs a loop and those after it run in it.
+    Without an event loop they run one after the other, or with a limit in blocks whose coroutines take turns; the first
+    that needs a loop and those after it, with the rest of its block, run in it.
     """
     # The exact type is compared first, since the other test takes longer.
     works = (
         each if type(each) is CoroutineType or isinstance(each, Coroutine) else _await_in_loop(each)
         for each in awaitables
     )
-    results, begun = (
-        _run_until_one_waits(works, ticks=max_concurrency is not None) if is_inline() else ([], [])
-    )
+    results, begun = _run_until_one_waits(works, max_concurrency) if is_inline() else ([], [])
     if is_inline():
         if not begun:
             return results
-        await require_loop()
+        try:
+            await require_loop()
+        except BaseException:
+            for each in begun:
+                each.work.close()
+            raise
     import asyncio  # noqa: PLC0415 - a run without an event loop does not import it
 
     loop, free = asyncio.get_running_loop(), asyncio.Semaphore((max_concurrency or 1) - 1)
     tasks: list[asyncio.Task[Any]] = []
     try:
-        for work, context in chain(begun, ((each, copy_context()) for each in works)):
-            tasks.append(loop.create_task(work, context=context))
+        waiting = (each for each in begun if each.result is NOT_FINISHED)
+        for each in chain(waiting, map(_Begun, works)):
+            tasks.append(loop.create_task(each.work, context=each.context))
             if max_concurrency is not None:
                 tasks[-1].add_done_callback(lambda _: free.release())
                 await free.acquire()
@@ -136,30 +152,61 @@ async def gather_results(
         # It marks their exceptions as seen too.
         asyncio.gather(*tasks, return_exceptions=True).cancel()
         raise
-    return [*results, *await asyncio.gather(*tasks, return_exceptions=True)]
+    ended = iter(await asyncio.gather(*tasks, return_exceptions=True))
+    results += [next(ended) if each.result is NOT_FINISHED else each.result for each in begun]
+    return [*results, *ended]
+
+
+class _Begun:
+    """A coroutine of a gathering, with its result or its exception."""
+
+    __slots__ = ("context", "result", "work")
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.work = work
+        self.context: Context = copy_context()
+        self.result: Any = NOT_FINISHED
+
+    def step(self, value: bool | None, *, pauses: bool) -> bool:  # noqa: FBT001 - sent to the coroutine
+        """Run the coroutine to its end, or with `pauses` to its next pause; False if it must continue in a loop."""
+        try:
+            while (signal := self.context.run(self.work.send, value)) is not LOOP_REQUIRED:
+                if pauses and signal is PAUSED:
+                    return True
+                value = None
+        except StopIteration as stop:
+            self.result = stop.value
+        except BaseException as error:
+            if is_fatal(error):
+                raise
+            self.result = error
+        return self.result is not NOT_FINISHED
 
 
 def _run_until_one_waits(
-    works: Iterator[Coroutine[Any, Any, Any]], *, ticks: bool
-) -> tuple[list[Any], list[tuple[Coroutine[Any, Any, Any], Context]]]:
-    """Run coroutines in this thread; return their results, and the one, if any, that must continue in an event loop."""
+    works: Iterator[Coroutine[Any, Any, Any]], max_concurrency: int | None
+) -> tuple[list[Any], list[_Begun]]:
+    """Run coroutines in this thread, in blocks; return their results, and the block that must continue in a loop.
+
+    The coroutines of a block take turns: each runs until it pauses.
+    """
     results: list[Any] = []
+    block: list[_Begun] = []
+    size = min(max_concurrency or 1, BLOCK)
     try:
-        for work in works:
-            context = copy_context()
-            try:
-                results.append(run_inline(work, context, _state.tick))
-            except BaseException as error:
-                if is_fatal(error):
-                    raise
-                results.append(error)
-            if results[-1] is NOT_FINISHED:
-                return results[:-1], [(work, context)]
-            if ticks:
-                _state.tick()
+        while block := [_Begun(work) for work in islice(works, size)]:
+            left, value = block, None
+            while left:
+                for each in left:
+                    if not each.step(value, pauses=size > 1):
+                        return results, block
+                    if max_concurrency is not None and each.result is not NOT_FINISHED:
+                        _state.tick()
+                left, value = [each for each in left if each.result is NOT_FINISHED], True
+            results += [each.result for each in block]
     except BaseException:
-        for unstarted in works:
-            unstarted.close()
+        for work in chain([each.work for each in block], works):
+            work.close()
         raise
     return results, []
 

@@ -270,10 +270,10 @@ class DefaultGenerator:
     async def explain(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         return await self.answer("explain", question, passages, sample)
 
-    def answers_nowait(
+    async def cached_answers(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
-        return self._generator.answers_nowait(method, question, passages, samples)
+        return await self._generator.cached_answers(method, question, passages, samples)
 
     def identity(self, method: str) -> Mapping[str, object]:
         return self._generator.identity(method)

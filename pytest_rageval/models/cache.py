@@ -62,6 +62,9 @@ class Cache:
         self._new_remarks: list[str] = []
         self._store: ReplyStore | None = None
         self._can_read_nowait = isinstance(place, Path)
+        # Keys that will be needed, and the replies to them that were read; None if there is none.
+        self._announced: list[str] = []
+        self._read_ahead: dict[str, Reply | None] = {}
         # Held by the thread that uses the store.
         self._store_lock = threading.Lock()
         self._store_thread = _make_thread()
@@ -81,6 +84,11 @@ class Cache:
         if self._store is None:
             await self._off_loop(lambda: self.store)
 
+    def read_soon(self, keys: Sequence[str]) -> None:
+        """Announce a `get_nowait` of these keys: the next one reads them too, in the same look-up."""
+        if self._can_read_nowait:
+            self._announced += keys
+
     def get_nowait(self, keys: Sequence[str]) -> dict[str, Reply]:
         """Return the same as `look_up` for a few keys, except replies that cannot be read without waiting.
 
@@ -92,16 +100,25 @@ class Cache:
         # No acquire(blocking=False) and `try`: a signal between the two would leave the lock held.
         with self._store_lock:
             try:
-                store: Any = self.store  # a `SqliteStore`
-                replies: dict[str, Reply] = store.get_nowait(keys, run=self._run, only_run=self._refresh)
-                if len(replies) < len(keys):
-                    self._note_remarks()
-                    self._add_recorded(keys, replies)
+                if not self._read_ahead.keys() >= set(keys):
+                    self._read_announced(keys)
             except StoreError:
                 # If the error concerns any reply, `look_up` raises it.
                 self._can_read_nowait = False
                 return {}
-            return replies
+            # A signal between a call in a `return` and the end of the block would leave the lock held.
+            replies = {key: reply for key in keys if (reply := self._read_ahead.pop(key)) is not None}
+            return replies  # noqa: RET504
+
+    def _read_announced(self, keys: Sequence[str]) -> None:
+        announced, self._announced = self._announced, []
+        wanted = list(dict.fromkeys((*keys, *announced)))
+        store: Any = self.store  # a `SqliteStore`
+        replies: dict[str, Reply] = store.get_nowait(wanted, run=self._run, only_run=self._refresh)
+        if len(replies) < len(wanted):
+            self._note_remarks()
+            self._add_recorded(wanted, replies)
+        self._read_ahead |= {key: replies.get(key) for key in wanted}
 
     async def look_up(self, keys: Sequence[str]) -> dict[str, Reply]:
         return await self._off_loop(lambda: self._find(keys))

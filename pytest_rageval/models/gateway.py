@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from pytest_rageval.calls.gathering import require_loop
+from pytest_rageval.calls.gathering import is_inline, let_others_run, require_loop
 from pytest_rageval.core.errors import RagevalError, Unscored
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
@@ -97,7 +97,7 @@ class Gateway:
         """
         if (tokens := READ_AGAIN.get()) is not None:
             return await self._read_again(request, tokens)
-        replies = self.get_replies_nowait(request, (request.sample,))
+        replies = await self.get_cached_replies(request, (request.sample,))
         if replies is not None:
             return replies[0]
         return await self._get_reply(server, request, lambda: bool(self._new_keys([request.key])))
@@ -123,14 +123,18 @@ class Gateway:
         self._callers[request.key].append(future)
         return await future
 
-    def get_replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+    async def get_cached_replies(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
         """Return the replies to a request in these samples; None unless all of them can be read without waiting.
 
-        For the generator and the judge; counted as by `get_reply_for_score`.
+        For the generator and the judge; counted as by `get_reply_for_score`. Without an event loop, the replies to the
+        examples of a block are read in one look-up.
         """
         if READ_AGAIN.get() is not None:
             return None
         keys = request.keys_for_samples(samples)
+        if is_inline():
+            self.cache.read_soon(keys)
+            await let_others_run()
         sample_of = dict(zip(keys, samples, strict=True))
         if self._callers and not self._callers.keys().isdisjoint(sample_of):
             return None

@@ -55,7 +55,7 @@ class Generator(Protocol):
         self, method: str, question: str, passages: Sequence[Document], sample: int = 0
     ) -> str: ...
 
-    def answers_nowait(
+    async def cached_answers(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
         """Return the answers of these samples if all are cached and available without waiting; otherwise None."""
@@ -129,11 +129,11 @@ class LLMGenerator:
         address = self.gateway.address(self.model, self.server.base_url)
         return {"": f"{self.model} at {address}", **api, **parameters, **prompt}
 
-    def answers_nowait(
+    async def cached_answers(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
         request = self._build_request(method, question, passages, samples[0])
-        replies = self.gateway.get_replies_nowait(request, samples) or ()
+        replies = await self.gateway.get_cached_replies(request, samples) or ()
         answers = tuple([reply.answer for reply in replies])
         return answers if replies and all(answers) else None
 
@@ -207,11 +207,11 @@ class EmbeddedGenerator(LLMGenerator):
         constant = {"stop", "extra_body", *(() if self.temperature else ("temperature",))}
         return {name: value for name, value in super().identity(method).items() if name not in constant}
 
-    def answers_nowait(
+    async def cached_answers(
         self, method: str, question: str, passages: Sequence[Document], samples: Sequence[int]
     ) -> tuple[str, ...] | None:
         samples = samples if self.temperature else [0] * len(samples)
-        return super().answers_nowait(method, question, passages, samples)
+        return await super().cached_answers(method, question, passages, samples)
 
     async def answer(self, method: str, question: str, passages: Sequence[Document], sample: int = 0) -> str:
         return await super().answer(method, question, passages, sample if self.temperature else 0)
@@ -237,7 +237,7 @@ class CallableGenerator:
             # The requests that depend on the answer are counted.
             return unknown_answer()
 
-    def answers_nowait(self, *_: object) -> None:
+    async def cached_answers(self, *_: object) -> None:
         """Return None: answers of the user's code are not cached."""
 
     def identity(self, method: str) -> Mapping[str, object]:

@@ -260,7 +260,7 @@ _BARE_FINAL: Final = "assistantfinal"
 """Headers of messages in the harmony format, if the server has removed the special tokens."""
 
 
-@lru_cache(maxsize=1 << 4)  # the store, the gateway and the score read the same reply
+@lru_cache(maxsize=1 << 8)  # the store, the gateway and the score read the same reply
 def without_reasoning(text: str) -> str:
     r"""Return a model's answer without the reasoning before it in the text.
 

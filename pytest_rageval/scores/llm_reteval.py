@@ -81,7 +81,7 @@ async def evaluate_llm_reteval(
         # Checked before the first request, so that an example that cannot be scored costs nothing.
         golds = await pipeline.gold.get(example, resolved.k)
         question = example.full_question
-        cached = pipeline.semi_gold_nowait(question, golds)
+        cached = await pipeline.cached_semi_gold(question, golds)
         if cached is not None:
             semi_gold, (ranking, answer) = cached, await pipeline.ranking_and_answer(example, resolved.k)
         else:

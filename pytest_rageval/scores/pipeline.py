@@ -305,17 +305,14 @@ class Pipeline:
         If a retriever returns exactly the gold passages, the request of `answer` is the same as that of the first of
         these answers, so that LLM-retEval scores 1.
         """
-        answers = self.semi_gold_nowait(question, golds)
-        if answers is not None:
-            return answers
         requests = (self.answer_from(question, golds, sample) for sample in range(self.draw_settings.gold))
         return tuple(await gather_all(requests))
 
-    def semi_gold_nowait(self, question: str, golds: Sequence[Document]) -> tuple[str, ...] | None:
+    async def cached_semi_gold(self, question: str, golds: Sequence[Document]) -> tuple[str, ...] | None:
         """Return the answers of `semi_gold` if all of them are cached, else None."""
         first = self._first_answer_sample
         samples = range(first, first + self.draw_settings.gold)
-        return self.generator.answers_nowait("generate", question, golds, samples)
+        return await self.generator.cached_answers("generate", question, golds, samples)
 
     async def cited_answer(self, query: Query, k: int, order: str = "rank") -> str:
         ranking = await self.prompt_ranking(query, k, order)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pytest_rageval.calls.gathering import ends_task, is_fatal, is_inline, require_loop
+from pytest_rageval.calls.gathering import ends_task, is_fatal, is_inline, let_others_run, require_loop
 from pytest_rageval.core.errors import CallableError, InputError, RagevalError, Unscored
 from pytest_rageval.core.evalset import Example, QuestionWithHistory
 from pytest_rageval.core.ranking import CreatedDocuments, Document, Ranking, Span
@@ -62,7 +62,11 @@ class SingleFlight:
 
     async def _wait(self, stored_key: Hashable) -> None:
         """Wait until the computation has ended or was cancelled; raise its error, if any."""
-        await require_loop()
+        # Without an event loop, the first may be an example of the same block that has paused.
+        while stored_key in self._waiters and await let_others_run():
+            pass
+        if stored_key in self._waiters:
+            await require_loop()
         if stored_key not in self._waiters:
             return
         import asyncio  # noqa: PLC0415 - most runs of ranking scores have no event loop

@@ -59,7 +59,7 @@ REPLY_COLUMN_TYPES: Final[Sequence[type]] = list(COLUMNS.values())[:10]
 # if the run matters: with `only_run`, or for an empty reply.
 SELECT: Final = (
     f"SELECT {', '.join(list(COLUMNS)[:10])}, CASE WHEN ? THEN outline END "  # noqa: S608 - our own names
-    "FROM replies WHERE key IN "
+    "FROM replies WHERE key IN (SELECT value FROM json_each(?))"
 )
 WAIT_S: Final = 60.0  # how long a statement waits for other processes' transactions, which take milliseconds
 RESTORE_PAUSES_S: Final = (0.01, 0.05)  # pauses between attempts to restore a file that was removed
@@ -76,21 +76,11 @@ class ReplyTable:
         self.damaged: set[str] = set()
 
     def get_many(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        # Sorted keys: neighbours are on the same page of the file.
-        many = f"{SELECT} (SELECT value FROM json_each(?))"  # noqa: S608 - our own names
-
-        def read(keys: Sequence[str], *, with_run: bool) -> Iterable[tuple[Any, ...]]:
-            return self._database.rows(many, (with_run, json.dumps(sorted(keys))))
-
-        return self._select_usable(read, keys, run, only_run=only_run)
+        return self._select_usable(self._database.rows, keys, run, only_run=only_run)
 
     def get_nowait(self, keys: Sequence[str], *, run: str = "", only_run: bool = False) -> dict[str, Reply]:
-        """`get_many` for a few keys, without waiting; replies that cannot be read without waiting are left out."""
-
-        def read(keys: Sequence[str], *, with_run: bool) -> Iterable[tuple[Any, ...]]:
-            return self._database.rows_nowait(f"{SELECT} ({', '.join('?' * len(keys))})", (with_run, *keys))
-
-        return self._select_usable(read, keys, run, only_run=only_run)
+        """`get_many` without waiting; replies that cannot be read without waiting are left out."""
+        return self._select_usable(self._database.rows_nowait, keys, run, only_run=only_run)
 
     def put_many(self, entries: Iterable[Entry], *, run: str = "") -> None:
         """Store replies, with the run that requested them if it is known; call this method in a transaction."""
@@ -107,11 +97,12 @@ class ReplyTable:
         self._database.execute_many("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
 
     def _select_usable(
-        self, read: Callable[..., Iterable[tuple[Any, ...]]], keys: Sequence[str], run: str, *, only_run: bool
+        self, read: Callable[..., list[tuple[Any, ...]]], keys: Sequence[str], run: str, *, only_run: bool
     ) -> dict[str, Reply]:
-        """Return the undamaged replies that count in this run; `read` returns the rows of `SELECT` for keys."""
+        """Return the undamaged replies that count in this run; `read` returns the rows of a statement."""
         replies, silent = {}, []
-        for row in read(keys, with_run=only_run):
+        # Sorted keys: neighbours are on the same page of the file.
+        for row in read(SELECT, (only_run, json.dumps(sorted(keys)))):
             reply = self._reply(row)
             if reply is None or (only_run and (stored_summary(row[10]) or {}).get(RUN_FIELD) != run):
                 continue

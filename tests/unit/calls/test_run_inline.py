@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls import gathering
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.gathering import gather_all, require_loop
+from pytest_rageval.calls.gathering import gather_all, gather_results, let_others_run, require_loop
 from pytest_rageval.calls.user_code import UserCallable
 from pytest_rageval.core.errors import ReplyPending
 
@@ -150,3 +151,83 @@ def test_the_clock_ticks_between_many_that_call_no_function(monkeypatch: pytest.
     loop = BackgroundEventLoop(tick=lambda: ticks.append(1))
     loop.run(gather_all((work() for _ in range(5)), max_concurrency=2), inline=True)
     assert len(ticks) == 5
+
+
+def _in_turns(
+    loop: BackgroundEventLoop, work: Callable[[int], Any], n: int, at_once: int | None
+) -> list[Any]:
+    return loop.run(gather_results(map(work, range(n)), max_concurrency=at_once), inline=True)
+
+
+@pytest.mark.parametrize(
+    ("at_once", "turns"), [(None, "00 01 10 11 20 21"), (1, "00 01 10 11 20 21"), (2, "00 10 01 11 20 21")]
+)
+def test_the_coroutines_of_a_block_take_turns(loop, at_once, turns):
+    called: list[str] = []
+
+    async def work(number: int) -> bool:
+        called.append(f"{number}0")
+        others = await let_others_run()
+        called.append(f"{number}1")
+        return others
+
+    assert _in_turns(loop, work, 3, at_once) == [at_once == 2] * 3
+    assert " ".join(called) == turns
+    assert not loop.started
+
+
+def test_a_block_has_a_bounded_size(loop: BackgroundEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "BLOCK", 2)
+    running, most = 0, 0
+
+    async def work(_: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await let_others_run()
+        running -= 1
+
+    _in_turns(loop, work, 7, 1000)
+    assert (running, most) == (0, 2)
+
+
+def test_one_within_another_does_not_wait_for_the_block(loop: BackgroundEventLoop) -> None:
+    async def work(number: int) -> list[Any]:
+        return await gather_results(let_others_run() for _ in range(number))
+
+    assert _in_turns(loop, work, 3, 5) == [[], [False], [False, False]]
+
+
+def test_where_one_of_a_block_needs_a_loop_all_continue_in_order(loop: BackgroundEventLoop) -> None:
+    threads: dict[int, int] = {}
+
+    async def work(number: int) -> int:
+        if number != 1:
+            await let_others_run()
+        if number == 3:
+            await require_loop()
+        if number == 4:
+            raise ValueError("four")
+        threads[number] = threading.get_ident()
+        return number
+
+    results = _in_turns(loop, work, 7, 5)
+    assert [str(result) for result in results] == ["0", "1", "2", "3", "four", "5", "6"]
+    assert [number for number, thread in threads.items() if thread == threading.get_ident()] == [1, 0, 2]
+
+
+@pytest.mark.filterwarnings("error")
+def test_those_that_pause_are_closed_where_one_ends_the_run(loop: BackgroundEventLoop) -> None:
+    closed: list[int] = []
+
+    async def work(number: int) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+        try:
+            await let_others_run()
+        finally:
+            closed.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        _in_turns(loop, work, 5, 5)
+    assert closed == [0, 1]

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import (
     BudgetError,
     MissingReplyError,
@@ -159,7 +161,9 @@ async def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> Non
     at_once, separate = gateway(), gateway()
     statements: list[str] = []
     at_once.cache.store.database._connection.set_trace_callback(statements.append)
-    assert at_once.get_replies_nowait(_request("a"), (2, 0, 1, 0)) == [samples[n][1] for n in (2, 0, 1, 0)]
+    assert await at_once.get_cached_replies(_request("a"), (2, 0, 1, 0)) == [
+        samples[n][1] for n in (2, 0, 1, 0)
+    ]
     assert len(statements) == 1
     at_once.cache.close()
     assert await _asked(separate, RemoteServer("http://u"), *(request for request, _ in samples)) == [
@@ -169,30 +173,51 @@ async def test_the_samples_of_a_request_are_one_look_up(gateway: Through) -> Non
     assert at_once.served == separate.served == {("m", "u"): {"v"}}
 
 
+async def _all_replies(asking: Gateway, requests: list[Request]) -> list[Any]:
+    works = (asking.get_cached_replies(request, (0, 1)) for request in requests)
+    return await gather_all(works, max_concurrency=100)
+
+
+def test_the_cached_replies_of_a_block_are_one_look_up(gateway: Through) -> None:
+    """Also if two of them are the same, and a missing reply is not looked up again."""
+    requests = [_request(number) for number in (0, 1, 2, 1, 3)]
+    stored = [(replace(request, sample=n), Reply(f"{n}")) for request in requests[:3] for n in (0, 1)]
+    asyncio.run(_filled(gateway(), *stored))
+    new_gateway, statements, loop = gateway(), list[str](), BackgroundEventLoop()
+    new_gateway.cache.store.database._connection.set_trace_callback(statements.append)
+    found = loop.run(_all_replies(new_gateway, requests), inline=True)
+    assert found == [[Reply("0"), Reply("1")]] * 4 + [None]
+    # The second of the equal ones is read again.
+    assert len(statements) == 2
+    assert not loop.started
+    assert new_gateway.usage == Usage(requests=6, cached=6)
+    new_gateway.cache.close()
+
+
 async def test_a_cached_reply_counts_once_in_a_run(gateway: Through, tmp_path: Path) -> None:
     """A cached reply counts once in a run, also if several samples or calls return it; the next run counts it again."""
     await _filled(gateway(), (_request("a"), Reply("x")))
     run = 1
     new_gateway = Gateway(GatewaySettings(tmp_path / "cache", policy=POLICY), lambda: run)
     for _ in range(2):
-        new_gateway.get_replies_nowait(_request("a"), (0, 0))
+        await new_gateway.get_cached_replies(_request("a"), (0, 0))
     assert new_gateway.usage == Usage(requests=1, cached=1)
     run = 2
-    new_gateway.get_replies_nowait(_request("a"), (0,))
+    await new_gateway.get_cached_replies(_request("a"), (0,))
     assert new_gateway.usage == Usage(requests=2, cached=2)
     new_gateway.cache.close()
 
 
-def test_at_hand_what_was_counted_takes_little_memory(gateway, monkeypatch):
+async def test_at_hand_what_was_counted_takes_little_memory(gateway, monkeypatch):
     """The keys of counted replies take 16 bytes each, where numbers in a set took 80."""
     new_gateway, requests = gateway(), [_request(number) for number in range(5000)]
     monkeypatch.setattr(new_gateway.cache, "get_nowait", lambda keys: dict.fromkeys(keys, Reply("x")))
-    new_gateway.get_replies_nowait(_request("a"), (0,))
+    await new_gateway.get_cached_replies(_request("a"), (0,))
     tracemalloc.start()
     try:
         for _ in range(2):
             for request in requests:
-                new_gateway.get_replies_nowait(request, (0, 1, 2, 3))
+                await new_gateway.get_cached_replies(request, (0, 1, 2, 3))
         assert tracemalloc.get_traced_memory()[0] < 24 * 20_000
     finally:
         tracemalloc.stop()
@@ -202,7 +227,7 @@ def test_at_hand_what_was_counted_takes_little_memory(gateway, monkeypatch):
 async def test_with_one_missing_sample_no_reply_is_at_hand(gateway: Through) -> None:
     await _filled(gateway(), (_request("a"), Reply("x")))
     new_gateway = gateway()
-    assert new_gateway.get_replies_nowait(_request("a"), (0, 1)) is None
+    assert await new_gateway.get_cached_replies(_request("a"), (0, 1)) is None
     assert new_gateway.usage == Usage()
     with ScriptedServer(_echo) as server:
         async with _closing(new_gateway):
@@ -220,7 +245,7 @@ async def test_a_reply_in_flight_is_not_at_hand(gateway: Through) -> None:
             first = asyncio.create_task(new_gateway.get_reply_for_score(_at(server), _request("a")))
             await until(lambda: server.requests)
             await new_gateway.cache.keep(Entry(_request("a").key, Reply("of another process")))
-            assert new_gateway.get_replies_nowait(_request("a"), (0,)) is None
+            assert await new_gateway.get_cached_replies(_request("a"), (0,)) is None
             server.together = 1
             await first
     assert new_gateway.usage.requests == 1
@@ -230,7 +255,7 @@ async def test_replies_at_hand_are_recorded(gateway: Through) -> None:
     samples = [(_request("a", sample=n), Reply(f"a{n}")) for n in range(2)]
     await _filled(gateway(), *samples)
     new_gateway = gateway(keeps_replies=True)
-    new_gateway.get_replies_nowait(_request("a"), (0, 1))
+    await new_gateway.get_cached_replies(_request("a"), (0, 1))
     new_gateway.cache.close()
     recorded = [(entry.key, entry.reply, entry.summary) for entry in new_gateway.used.values()]
     assert recorded == [(request.key, reply, request_summary(request)) for request, reply in samples]

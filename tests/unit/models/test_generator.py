@@ -1,6 +1,5 @@
 """Generators: from a question and passages to an answer."""
 
-import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -44,32 +43,33 @@ class _Kept:
         self.texts = texts
         self.requests: list[tuple[Request, Sequence[int]]] = []
 
-    def get_replies_nowait(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
+    async def get_cached_replies(self, request: Request, samples: Sequence[int]) -> list[Reply] | None:
         self.requests.append((request, samples))
         found = [self.texts.get(f"_{sample}") for sample in samples]
         return None if None in found else [Reply(text or "") for text in found]
 
 
-def test_cached_answers_equal_those_of_single_calls() -> None:
+async def test_cached_answers_equal_those_of_single_calls() -> None:
     """The result is without reasoning, and None if an answer is missing or empty."""
     cache, gateway = _Kept(_0=" a\n", _1="<think>b?</think> b", _2=""), _Gateway()
     cached_generator, live_generator = LLMGenerator(cache, SERVER, "m"), LLMGenerator(gateway, SERVER, "m")
-    assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
-    assert cached_generator.answers_nowait("generate", "Which?", PASSAGES, range(3)) is None
-    assert cached_generator.answers_nowait("cite", "Which?", PASSAGES, [3]) is None
-    asyncio.run(live_generator.answer("generate", "Which?", PASSAGES))
+    assert await cached_generator.cached_answers("generate", "Which?", PASSAGES, range(2)) == ("a", "b")
+    assert await cached_generator.cached_answers("generate", "Which?", PASSAGES, range(3)) is None
+    assert await cached_generator.cached_answers("cite", "Which?", PASSAGES, [3]) is None
+    await live_generator.answer("generate", "Which?", PASSAGES)
     assert cache.requests[0] == (gateway.requests[0], range(2))
 
 
-def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
+async def test_a_model_at_temperature_0_has_one_cached_answer() -> None:
     cache = _Kept(_0="a")
     generator = EmbeddedGenerator(cache, SERVER, "m")
-    assert generator.answers_nowait("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
-    assert generator.with_temperature(0.5).answers_nowait("generate", "Which?", PASSAGES, (3, 4)) is None
+    assert await generator.cached_answers("generate", "Which?", PASSAGES, (3, 4)) == ("a", "a")
+    warmer = generator.with_temperature(0.5)
+    assert await warmer.cached_answers("generate", "Which?", PASSAGES, (3, 4)) is None
 
 
-def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
-    assert adapt_generator(_sync, loop).answers_nowait("generate", "Which?", PASSAGES, [0]) is None
+async def test_the_users_own_code_has_no_cached_replies(loop: BackgroundEventLoop) -> None:
+    assert await adapt_generator(_sync, loop).cached_answers("generate", "Which?", PASSAGES, [0]) is None
 
 
 def _generate(loop: BackgroundEventLoop, generator: object, sample: int = 0) -> str:

@@ -74,7 +74,7 @@ class World:
             raise answer
         return answer[sample] if isinstance(answer, tuple) else answer
 
-    def answers_nowait(self, *_: object) -> None:
+    async def cached_answers(self, *_: object) -> None:
         """Return None: no answer is cached."""
 
     async def cite(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_rageval.answers.judge import record_tally
-from pytest_rageval.calls.gathering import gather_all
+from pytest_rageval.calls.event_loop import BackgroundEventLoop
+from pytest_rageval.calls.gathering import gather_all, gather_results, let_others_run
 from pytest_rageval.calls.user_code import MAX_FAILURES
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.evalset import Example, Gold
@@ -30,7 +31,7 @@ def test_the_same_piece_is_computed_once(world, example) -> None:
 def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, example) -> None:
     asked: list[list[int]] = []
 
-    def answers_nowait(
+    async def cached_answers(
         method: str, question: str, passages: list[Document], samples: Sequence[int]
     ) -> tuple[str, ...]:
         assert (method, question, [passage.text for passage in passages]) == ("generate", "q", ["Reno"])
@@ -43,9 +44,9 @@ def test_cached_answers_from_the_gold_passages_are_read_in_one_look_up(world, ex
         semi_gold = world.loop.run(run.semi_gold("q", golds))
         samples = [int(sample) for part, *_, sample in world.asked if part == "generate"]
         world.asked.clear()
-        world.answers_nowait = answers_nowait
-        assert world.loop.run(run.semi_gold("q", golds)) == ("a", "b", "c")
-        del world.answers_nowait
+        world.cached_answers = cached_answers
+        assert world.loop.run(run.cached_semi_gold("q", golds)) == ("a", "b", "c")
+        del world.cached_answers
         assert asked.pop() == samples
         assert semi_gold == tuple("abcdefgh"[sample] for sample in samples)
     assert not world.asked
@@ -179,3 +180,23 @@ def test_a_question_in_place_of_the_users_is_a_text(world, monkeypatch: pytest.M
     world.run = world.make_pipeline()
     [outcome] = world.evaluate("recall@1", Example("q", "q", gold=(Gold("a"), Gold("b"), Gold("n", grade=0))))
     assert outcome.unscored == "rageval_retriever returned question=['x']"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_examples_of_one_block_share_a_result_without_an_event_loop(fails):
+    loop, flight, computed = BackgroundEventLoop(), SingleFlight(), []
+
+    async def compute() -> str:
+        await let_others_run()
+        computed.append(1)
+        await let_others_run()
+        if fails:
+            raise Unscored("no reply")
+        return "result"
+
+    results = loop.run(
+        gather_results((flight.get(("a", n % 2), compute) for n in range(10)), max_concurrency=10),
+        inline=True,
+    )
+    assert [str(result) for result in results] == ["no reply" if fails else "result"] * 10
+    assert (len(computed), loop.started) == (2, False)
