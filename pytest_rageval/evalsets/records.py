@@ -492,8 +492,6 @@ def _list_keys(record: Mapping[Any, Any]) -> str:
 def _describe(value: Any) -> str:
     if value is None:
         return "null"
-    if isinstance(value, bool):
-        return repr(value)
     if isinstance(value, int | float):
         return "not a number" if isinstance(value, float) and math.isnan(value) else repr(value)[:40]
     if isinstance(value, str):
