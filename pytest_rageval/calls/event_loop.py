@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from pytest_rageval.calls.threads import DaemonThreadPool, LoopThread
+
+    # A call of a user's function; the future receives what it returns.
+    PendingCall = tuple[Callable[[], "CallResult[Any]"], asyncio.Future["CallResult[Any]"]]
 
 T = TypeVar("T")
 
@@ -66,8 +68,8 @@ class BackgroundEventLoop:
         self._process = os.getpid()
         self._start_lock = threading.Lock()
         # Calls are passed in lists, because waking a thread takes longer than most calls.
-        self._calls: queue.SimpleQueue[list[_PendingCall]] = queue.SimpleQueue()
-        self._new_calls: list[_PendingCall] = []
+        self._calls: queue.SimpleQueue[list[PendingCall]] = queue.SimpleQueue()
+        self._new_calls: list[PendingCall] = []
         # Called in the loop's thread whenever a run is cancelled.
         self.cancel_callbacks: list[Callable[[], None]] = []
         self._last_tick = 0.0
@@ -183,12 +185,12 @@ class BackgroundEventLoop:
         loop = asyncio.get_running_loop()
         job: Callable[[], CallResult[T]] = partial(_call_result, function, args)
         if self._threads == 1:
-            call = _PendingCall(job, loop.create_future())
+            future: asyncio.Future[CallResult[T]] = loop.create_future()
             if not self._new_calls:
                 # The calls of this iteration of the loop are passed on together, in its next iteration.
                 loop.call_soon(self._queue_new_calls)
-            self._new_calls.append(call)
-            result, error = await call.future
+            self._new_calls.append((job, future))
+            result, error = await future
         elif self._pool is not None:
             result, error = await loop.run_in_executor(self._pool, job)
         else:
@@ -202,13 +204,13 @@ class BackgroundEventLoop:
         self._calls.put(self._new_calls)
         self._new_calls = []
 
-    def _run_calls(self, calls: "list[_PendingCall]") -> None:
-        finished: list[tuple[_PendingCall, CallResult[Any]]] = []
+    def _run_calls(self, calls: "list[PendingCall]") -> None:
+        finished: list[tuple[asyncio.Future[Any], CallResult[Any]]] = []
         last_flush = monotonic()
         try:
-            for call in calls:
-                if not call.future.cancelled():
-                    finished.append((call, call.job()))
+            for job, future in calls:
+                if not future.cancelled():
+                    finished.append((future, job()))
                 if monotonic() - last_flush >= FLUSH_INTERVAL_S:
                     self._call_in_loop(_set_results, finished)
                     finished, last_flush = [], monotonic()
@@ -233,7 +235,7 @@ class BackgroundEventLoop:
 
     def _cancel_calls(self) -> None:
         """Cancel all queued calls, and wait until their coroutines have seen the cancellation."""
-        cancelled: list[_PendingCall] = []
+        cancelled: list[PendingCall] = []
         with contextlib.suppress(queue.Empty):
             while True:
                 cancelled += self._calls.get_nowait()
@@ -322,24 +324,16 @@ def _find_thread_patcher() -> str | None:
     return None
 
 
-@dataclass(eq=False, slots=True)
-class _PendingCall:
-    """A call of a user's function; `future` receives what `job` returns."""
-
-    job: "Callable[[], CallResult[Any]]"
-    future: "asyncio.Future[CallResult[Any]]"
+def _set_results(finished: "Sequence[tuple[asyncio.Future[Any], CallResult[Any]]]") -> None:
+    for future, result in finished:
+        if not future.done():
+            future.set_result(result)
 
 
-def _set_results(finished: "Sequence[tuple[_PendingCall, CallResult[Any]]]") -> None:
-    for call, result in finished:
-        if not call.future.done():
-            call.future.set_result(result)
-
-
-def _cancel(calls: "Sequence[_PendingCall]") -> None:
+def _cancel(calls: "Sequence[PendingCall]") -> None:
     """Cancel the calls that have no result, so that no coroutine awaits them for ever."""
-    for call in calls:
-        call.future.cancel()
+    for _, future in calls:
+        future.cancel()
 
 
 def in_asyncio() -> bool:
