@@ -288,6 +288,20 @@ def test_an_expired_request_is_sent_in_a_second_batch_and_no_third(runs: Runs, s
     assert isinstance(missing, Unscored)
 
 
+def test_a_batch_with_the_name_of_an_older_one_is_another(
+    runs: Runs, server: BatchServer, tmp_path: Path
+) -> None:
+    """The number in a name is free again when the files of an old batch are deleted."""
+    server.expire = lambda _body, _number: True
+    for _ in range(2):
+        runs.submit(_request("one"))
+        runs.collect()
+    for file in tmp_path.glob("cache/batches/*-0.*"):
+        file.unlink()
+    [batch] = runs.submit(_request("one")).made
+    assert (batch.name[-2:], batch.id, len(server.uploads)) == ("-1", "batch-3", 3)
+
+
 @pytest.mark.parametrize("end", ["failed", "cancelled"])
 def test_a_batch_that_failed_or_was_cancelled_is_free_for_another(runs, server, end):
     server.ends[1] = end
