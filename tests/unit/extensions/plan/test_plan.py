@@ -87,7 +87,7 @@ def test_a_cached_function_of_the_user_is_called_in_a_plan(tmp_path: Path) -> No
     session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
     parts = replace(components(), generator=session.llm.cached(_generate, version="1"))
     evals = evalset_of(3, answers=("right",))
-    assert session.count_requests(parts, evals, [ScoreRequest("answer.correct@1")]) == []
+    session.evaluator.outcomes(parts, evals, [ScoreRequest("answer.correct@1")])
     judge_alone = "calls of rageval_judge, your own function: their requests are not counted"
     assert list(session.usage.remarks) == [judge_alone]
     session.close()
