@@ -390,6 +390,22 @@ def test_a_score_in_the_tests_own_words_is_gated_too(project):
     )
 
 
+@pytest.mark.parametrize(
+    "options", [("--rageval-plan",), ("--rageval-shard=1/1", "--rageval-report=shard.json"), (UPDATE,)]
+)
+def test_a_run_that_compares_nothing_misses_no_test(project, options):
+    project.evalset(5)
+    project.test(RECALL + RECALL.replace("test_gate", "test_other"))
+    project.run(UPDATE, passed=2)
+    project.test(RECALL)
+    required = "--rageval=require_baseline=true"
+    result = project.run(required, passed=1, shows="*1 of 2 gated tests*")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result = project.run(required, *options)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.no_fnmatch_line("*gated test*")
+
+
 def test_an_update_and_a_plan_do_not_go_together(project):
     """--rageval-update-baseline with --rageval-plan is a usage error, since a plan has no scores to write."""
     result = project.run(UPDATE, "--rageval-plan")
