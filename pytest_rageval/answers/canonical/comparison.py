@@ -251,15 +251,33 @@ def _truncate(text: str) -> str:
 
 
 def _matches_variant(tokens: Sequence[Token], reference: str, question: ParsedQuestion) -> bool:
-    expected = polarity(parse(reference), question)
-    predicted = polarity(tokens, question)
-    explicit = explicit_polarity(parse(reference)) is not None or explicit_polarity(tokens) is not None
-    if expected is not None and explicit and predicted is not expected:
-        return False
     parsed = parse(reference)
-    if alters(tokens, parsed, question) or is_hedged(tokens, parsed, question.stems):
+    expected, predicted = polarity(parsed, question), polarity(tokens, question)
+    answers = explicit_polarity(tokens) is not None
+    if (
+        expected is not None
+        and predicted is not expected
+        and (answers or explicit_polarity(parsed) is not None)
+    ):
         return False
-    if expected is not None and predicted is expected and explicit_polarity(tokens) is not None:
+    agrees = expected is not None and predicted is expected
+    # Most predictions state something else. Whether they alter the reference or hedge is then not asked.
+    return (
+        _states(tokens, reference, question, agrees=agrees, answers=answers)
+        and not alters(tokens, parsed, question)
+        and not is_hedged(tokens, parsed, question.stems)
+    )
+
+
+def _states(
+    tokens: Sequence[Token], reference: str, question: ParsedQuestion, *, agrees: bool, answers: bool
+) -> bool:
+    """Return True if a prediction states a part of a reference, or what is required.
+
+    `agrees` says that both are a yes, or both a no; `answers` that the prediction says so with such a word.
+    """
+    parsed = parse(reference)
+    if agrees and answers:
         words = {token.stem for token in parsed if isinstance(token, Word)}
         rest = [token for token in tokens if not isinstance(token, Word) or token.stem not in ANSWER_STEMS]
         only_answers = all(isinstance(token, Punctuation) for token in rest)
@@ -270,7 +288,7 @@ def _matches_variant(tokens: Sequence[Token], reference: str, question: ParsedQu
         return True
     requirements = _requirements_of(reference, question)
     if not requirements:
-        return expected is not None and predicted is expected
+        return agrees
     return (
         all(
             _is_asserted(tokens, _figure_spans(tokens, figure, question), question, negated=negated)
@@ -312,7 +330,7 @@ def _build_requirements(
     counted = ((figure, noun.stem) for figure, noun in followed if noun)
     phrases = (_build_phrase(tokens, run, given) for run in _group_words(tokens, every=every))
     separators = {"and", "or"} if question.wants_place else {"and", "or", ",", ";"}
-    itemised = any(form_at(tokens, index) in separators for index in range(len(tokens)))
+    itemised = any(token.form in separators for token in tokens)
     return Requirements(tuple(figures), tuple(filter(None, phrases)), tuple(counted), itemised)
 
 
@@ -456,8 +474,9 @@ def _reference_variants(
         town = _TOWN_BEFORE_REGION.match(outside) if place else None
         if town:
             variants.append(town[1])
-        words = [token for token in parse(outside) if isinstance(token, Word)]
-        short = initialisms(words)
+        if not inside:
+            continue
+        short = initialisms([token for token in parse(outside) if isinstance(token, Word)])
         variants.extend(
             text
             for text in inside

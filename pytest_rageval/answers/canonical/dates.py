@@ -4,12 +4,11 @@ A date has any of year, month and day. A year may stand for a decade or a centur
 one if it is equal or more exact: "May 1974" matches "1974", but "1974" does not match "May 1974".
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_rageval.answers.canonical.quantities import Number, read_number
 from pytest_rageval.answers.canonical.words import (
-    Lexeme,
+    Lexemes,
     numbers_by_word,
     parse_pairs,
     skip_words,
@@ -43,6 +42,12 @@ _HOUR = 60
 _PARTS_OF_HOUR = {"half": 30, "quarter": 15}
 _NAMED_TIMES = {"noon": _NOON * _HOUR, "midday": _NOON * _HOUR, "midnight": 0}
 
+# What may follow the first number of a time, and of a date that is not only a year.
+_AFTER_NUMBERS = word_set("minutes past am pm a p oclock of to and or - / ' s century centuries").union(
+    _ERAS, _MONTHS, _SHORT_MONTHS
+)
+_RATE_WORDS = word_set("once per each every / a an").union(_ADVERBS)
+
 # Words other than numbers that a date, a time or a rate may start with.
 FIRST_WORDS = word_set("once per each every ad").union(
     _ADVERBS, _PARTS_OF_HOUR, _NAMED_TIMES, _MONTHS, _SHORT_MONTHS, _NAMED_DECADES
@@ -72,7 +77,7 @@ class ClockTime:
     minutes: frozenset[int]  # since midnight, of each reading: "9:30" may be in the morning or in the evening
 
 
-def read_dates(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Date, ...], int] | None:
+def read_dates(lexemes: Lexemes, index: int) -> tuple[tuple[Date, ...], int] | None:
     """Parse the date (or the two of "1939-45") that starts at a lexeme; return it with the index after it, or None.
 
     A number from 1000 to 2199 is parsed as a year. The caller checks whether a unit follows it.
@@ -92,8 +97,23 @@ def read_dates(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Date, ...],
         date = read(lexemes, index)
         if date is not None:
             return (date[0],), date[1]
+    return read_years(lexemes, index)
+
+
+def read_years(lexemes: Lexemes, index: int) -> tuple[tuple[Date, ...], int] | None:
+    """Parse the year (or the two of "1939-45") that starts at a lexeme; return it with the index after it, or None."""
     year = _read_year(lexemes, index)
     return _read_year_range(lexemes, *year) if year else None
+
+
+def is_lone_number(lexemes: Lexemes, index: int) -> bool:
+    """Return True if a number starts at a lexeme, and what follows it makes it no time, and no date but a year."""
+    number = read_number(lexemes, index)
+    return (
+        number is not None
+        and text_at(lexemes, number.end) not in _AFTER_NUMBERS
+        and lexemes[index].text not in {"a", "an", "half"}
+    )
 
 
 def date_matches(expected: Date, predicted: Date) -> bool:
@@ -135,7 +155,7 @@ def _lies_within(date: Date, period: Date) -> bool:
     return period.month in {None, date.month} and period.day in {None, date.day}
 
 
-def read_rate(lexemes: Sequence[Lexeme], index: int, *, counted: bool) -> tuple[str, int] | None:
+def read_rate(lexemes: Lexemes, index: int, *, counted: bool) -> tuple[str, int] | None:
     """Parse the rate that starts at a lexeme; return one word for it, such as "perweek", with the index after it.
 
     `counted` is True after a number: only there, and after "once", is "a week" a rate and not one week. "once" does not
@@ -147,6 +167,8 @@ def read_rate(lexemes: Sequence[Lexeme], index: int, *, counted: bool) -> tuple[
     >>> read_rate(split_lexemes("per annum"), 0, counted=True)
     ('peryear', 2)
     """
+    if text_at(lexemes, index) not in _RATE_WORDS:
+        return None
     once = text_at(lexemes, index) == "once"
     start = index + once
     word, period = text_at(lexemes, start), text_at(lexemes, start + 1)
@@ -168,7 +190,7 @@ def _read_numeric_date(text: str) -> Date | None:
     return replace(valid[0], swapped=valid[1] if valid[1:] else None) if valid else None
 
 
-def _read_day_range(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Date, ...], int] | None:
+def _read_day_range(lexemes: Lexemes, index: int) -> tuple[tuple[Date, ...], int] | None:
     """Parse "30-31 October 2000" or "October 30 to 31, 2000" as two dates."""
     month_first = _month_number(lexemes, index) is not None
     first = _read_day(lexemes, index + month_first)
@@ -184,21 +206,19 @@ def _read_day_range(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Date, 
     return (replace(last[0], day=first[0]), last[0]), last[1]
 
 
-def _month_number(lexemes: Sequence[Lexeme], index: int) -> int | None:
+def _month_number(lexemes: Lexemes, index: int) -> int | None:
     word = text_at(lexemes, index)
     return _MONTHS.get(word) or _SHORT_MONTHS.get(word)
 
 
-def _read_day(lexemes: Sequence[Lexeme], index: int) -> tuple[int, int] | None:
+def _read_day(lexemes: Lexemes, index: int) -> tuple[int, int] | None:
     number = read_number(lexemes, index)
     if number is None or number.value not in _DAYS or number.is_fraction or "." in lexemes[index].text:
         return None
     return int(number.value), number.end
 
 
-def _read_month_day(
-    lexemes: Sequence[Lexeme], index: int, day_index: int | None = None
-) -> tuple[Date, int] | None:
+def _read_month_day(lexemes: Lexemes, index: int, day_index: int | None = None) -> tuple[Date, int] | None:
     """Parse "November 9, 1989", "Nov 1989" or "November"; `day_index` is after the month by default."""
     month = _month_number(lexemes, index)
     if month is None:
@@ -213,7 +233,7 @@ def _read_month_day(
     return (date, end) if date.year is not None or named else None
 
 
-def _read_day_month(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None:
+def _read_day_month(lexemes: Lexemes, index: int) -> tuple[Date, int] | None:
     """Parse "9 November 1989" or "4th of July"."""
     day = _read_day(lexemes, index)
     if day is None:
@@ -223,12 +243,12 @@ def _read_day_month(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] |
     return _add_year(lexemes, after + 1, Date(month=month, day=day[0])) if month else None
 
 
-def _add_year(lexemes: Sequence[Lexeme], index: int, date: Date) -> tuple[Date, int]:
+def _add_year(lexemes: Lexemes, index: int, date: Date) -> tuple[Date, int]:
     year = _read_year(lexemes, skip_words(lexemes, index, {",", "of", "in"}))
     return (replace(date, year=year[0].year), year[1]) if year else (date, index)
 
 
-def _read_year(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None:
+def _read_year(lexemes: Lexemes, index: int) -> tuple[Date, int] | None:
     """Parse a year of four digits or a spoken year; do not check whether a unit follows it."""
     number = read_number(lexemes, index)
     if number is None or number.is_ordinal or number.value.denominator != 1:
@@ -244,7 +264,7 @@ def _read_year(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None
     return (Date(int(number.value)), number.end) if plain else None
 
 
-def _read_century(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None:
+def _read_century(lexemes: Lexemes, index: int) -> tuple[Date, int] | None:
     """Parse "19th century", "nineteenth-century" or "5th century bc"."""
     number = read_number(lexemes, index)
     if number is None or not number.is_ordinal:
@@ -257,7 +277,7 @@ def _read_century(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | N
     return Date(first_year, span=_CENTURY), end + 1 + bool(era)
 
 
-def _read_decade(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None:
+def _read_decade(lexemes: Lexemes, index: int) -> tuple[Date, int] | None:
     word = text_at(lexemes, index)
     introduced = text_at(lexemes, index - 1) in _BEFORE_DECADE
     if word in _NAMED_DECADES and introduced:
@@ -274,7 +294,7 @@ def _read_decade(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | No
     return None
 
 
-def _read_era_year(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | None:
+def _read_era_year(lexemes: Lexemes, index: int) -> tuple[Date, int] | None:
     """Parse "480 bc", "ad 79" or "79 ce"."""
     word, following = text_at(lexemes, index), text_at(lexemes, index + 1)
     if word == "ad" and following.isdigit():
@@ -284,7 +304,7 @@ def _read_era_year(lexemes: Sequence[Lexeme], index: int) -> tuple[Date, int] | 
     return None
 
 
-def _read_year_range(lexemes: Sequence[Lexeme], first: Date, end: int) -> tuple[tuple[Date, ...], int]:
+def _read_year_range(lexemes: Lexemes, first: Date, end: int) -> tuple[tuple[Date, ...], int]:
     """Parse the short second year of "1939-45", if there is one."""
     short = text_at(lexemes, end + 1)
     if (
@@ -300,7 +320,7 @@ def _read_year_range(lexemes: Sequence[Lexeme], first: Date, end: int) -> tuple[
     return (first,), end
 
 
-def read_clock_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime, int] | None:
+def read_clock_time(lexemes: Lexemes, index: int) -> tuple[ClockTime, int] | None:
     """Parse the time that starts at a lexeme; return it with the index after it, or None.
 
     "half past nine", "9 am", "9.30 am", "9 o'clock", "09:30" and "noon" are times. A number alone is not.
@@ -335,12 +355,12 @@ def read_clock_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime, i
     return (time, after) if time else None
 
 
-def _read_cardinal(lexemes: Sequence[Lexeme], index: int) -> Number | None:
+def _read_cardinal(lexemes: Lexemes, index: int) -> Number | None:
     number = read_number(lexemes, index)
     return None if number is None or number.is_ordinal or number.is_fraction else number
 
 
-def _read_spoken_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime, int] | None:
+def _read_spoken_time(lexemes: Lexemes, index: int) -> tuple[ClockTime, int] | None:
     """Parse "half past nine", "a quarter to ten" or "ten past nine pm"."""
     start = index + (text_at(lexemes, index) in {"a", "an"})
     word = text_at(lexemes, start)
@@ -364,7 +384,7 @@ def _read_spoken_time(lexemes: Sequence[Lexeme], index: int) -> tuple[ClockTime,
     return (time, end) if time else None
 
 
-def _read_am_pm(lexemes: Sequence[Lexeme], index: int) -> tuple[str, int]:
+def _read_am_pm(lexemes: Lexemes, index: int) -> tuple[str, int]:
     """Parse "am" or "p.m." after a time; the lexer drops the full stops. Return "a", "p" or an empty text."""
     word = text_at(lexemes, index)
     if word in {"am", "pm"}:

@@ -13,9 +13,11 @@ from pytest_rageval.answers.canonical.dates import (
     ClockTime,
     Date,
     date_matches,
+    is_lone_number,
     read_clock_time,
     read_dates,
     read_rate,
+    read_years,
 )
 from pytest_rageval.answers.canonical.quantities import (
     CURRENCIES,
@@ -30,7 +32,7 @@ from pytest_rageval.answers.canonical.words import (
     ARTICLES,
     NEGATORS,
     ROLES,
-    Lexeme,
+    Lexemes,
     Word,
     fold,
     make_word,
@@ -76,28 +78,26 @@ _AT_MOST = (
     "at most, no more than, not more than, no later than, not later than, no longer than, not exceeding, not above, "
     "not over, not after, up to, less than, fewer than, lower than, earlier than, maximum, under, below, before"
 )
-_QUALIFIERS: dict[tuple[str, ...], dict[str, Any]] = {
-    tuple(phrase.split()): fields
-    for phrases, fields in (
-        (_AT_LEAST, {"bound": 1}),
-        (_AT_MOST, {"bound": -1}),
-        (
-            "about, around, approximately, approx, roughly, nearly, almost, circa, ca, c, some",
-            {"approximate": True},
-        ),
-        ("early, beginning", {"part": "early"}),
-        ("mid, middle", {"part": "mid"}),
-        ("late, end", {"part": "late"}),
-    )
-    for phrase in phrases.split(", ")
-}
+_QUALIFIERS: dict[str, list[tuple[tuple[str, ...], dict[str, Any]]]] = {}
+"""The qualifiers by their first word, each with the fields of `Figure` that it sets. None begins with another."""
+for _phrases, _fields in (
+    (_AT_LEAST, {"bound": 1}),
+    (_AT_MOST, {"bound": -1}),
+    (
+        "about, around, approximately, approx, roughly, nearly, almost, circa, ca, c, some",
+        {"approximate": True},
+    ),
+    ("early, beginning", {"part": "early"}),
+    ("mid, middle", {"part": "mid"}),
+    ("late, end", {"part": "late"}),
+):
+    for _words in map(str.split, _phrases.split(", ")):
+        _QUALIFIERS.setdefault(_words[0], []).append((tuple(_words), _fields))
 _FOOTNOTE = re.compile(r"\[\d{1,3}\]")
 _ATTACHED_NUMBER_START = re.compile(r"(?<=[^\W\d_]{3})(?=\d+(?!\w))")
-_FIRST_WORDS = dates.FIRST_WORDS | quantities.FIRST_WORDS | {words[0] for words in _QUALIFIERS} | {"-", "/"}
+_FIRST_WORDS = dates.FIRST_WORDS | quantities.FIRST_WORDS | _QUALIFIERS.keys() | {"-", "/"}
 """Words and punctuation that a figure or a rate may start with. Any other lexeme without digits is one token."""
-_SINGLE_TOKEN_KINDS = frozenset({"punctuation", "unspaced"})
 
-_MAX_QUALIFIER_WORDS = 3
 _MAX_QUALIFIERS = 6
 _QUALIFIER_LINKS = frozenset({"of", "in", "the", "a", "-"})
 _RANGE_LINKS = frozenset({"to", "or", "-", "through"})
@@ -129,11 +129,13 @@ class Figure:
     approximate: bool = False  # after a word such as "about"
     in_range: bool = False  # the end of a range, or one of two alternatives ("three or six months")
     form: ClassVar[str] = ""
+    is_content_word: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
 class Punctuation:
     form: str
+    is_content_word: ClassVar[bool] = False
 
 
 Token = Figure | Word | Punctuation
@@ -185,9 +187,27 @@ def parse(text: str) -> tuple[Token, ...]:
     tokens: list[Token] = []
     index = 0
     while index < len(lexemes):
-        index = _read_tokens(lexemes, index, tokens)
+        lexeme = lexemes[index]
+        token = _lone_token(lexeme.text, lexeme.kind)
+        if token is None:
+            index = _read_tokens(lexemes, index, tokens)
+        else:
+            tokens.append(token)
+            index += 1
     _mark_ranges(tokens)
     return tuple(tokens)
+
+
+@lru_cache(maxsize=16384)
+def _lone_token(text: str, kind: str) -> Token | None:
+    """Return the token of a lexeme that is this token in any text, as most words are; None for another lexeme."""
+    if text in _FIRST_WORDS or roman_value(text) is not None:
+        return None
+    if kind == "punctuation":
+        return Punctuation(text)
+    if kind == "unspaced":
+        return make_word(text, unspaced=True)
+    return make_word(text) if text[:1].isalpha() else None
 
 
 def _separate_footnotes(text: str) -> str:
@@ -218,15 +238,14 @@ def _expand_abbreviations(text: str) -> str:
     return _ANY_ABBREVIATION.sub(lambda match: _ABBREVIATIONS[(match.lastindex or 1) - 1][1], text)
 
 
-def _read_tokens(lexemes: Sequence[Lexeme], index: int, tokens: list[Token]) -> int:
+def _read_tokens(lexemes: Lexemes, index: int, tokens: list[Token]) -> int:
     """Parse the tokens that start at a lexeme, and add them to those before. Return the index after them."""
     lexeme, end = lexemes[index], index + 1
     text, kind = lexeme.text, lexeme.kind
-    if text in _FIRST_WORDS or not (kind in _SINGLE_TOKEN_KINDS or text[:1].isalpha()):
-        rate_or_figures = _read_rate_or_figures(lexemes, index, tokens[-1] if tokens else None)
-        if rate_or_figures is not None:
-            tokens += rate_or_figures[0]
-            return rate_or_figures[1]
+    rate_or_figures = _read_rate_or_figures(lexemes, index, tokens[-1] if tokens else None)
+    if rate_or_figures is not None:
+        tokens += rate_or_figures[0]
+        return rate_or_figures[1]
     roman = roman_value(text)
     if roman is not None and content_word_at(tokens, len(tokens) - 1):
         tokens.append(Figure(Quantity(roman)))
@@ -242,12 +261,12 @@ def _read_tokens(lexemes: Sequence[Lexeme], index: int, tokens: list[Token]) -> 
         tokens.append(make_word(text + lexemes[end].text))
         end += 1
     else:
-        tokens.append(make_word(text, unspaced=True) if kind == "unspaced" else make_word(text))
+        tokens.append(make_word(text))
     return end
 
 
 def _read_rate_or_figures(
-    lexemes: Sequence[Lexeme], index: int, previous: Token | None
+    lexemes: Lexemes, index: int, previous: Token | None
 ) -> tuple[tuple[Token, ...], int] | None:
     """Parse a rate, or figures and their qualifiers, after the token `previous`."""
     rate = read_rate(lexemes, index, counted=isinstance(previous, Figure))
@@ -257,20 +276,27 @@ def _read_rate_or_figures(
         occasions = isinstance(value, Quantity) and "occasions" in value.dimensions()
         return (make_word(f"times{rate[0]}" if occasions else rate[0]),), rate[1]
     # "once every 180 days" means "every 180 days".
-    if text_at(lexemes, index) == "once" and text_at(lexemes, index + 1) in {"every", "each", "in"}:
+    text, following = text_at(lexemes, index), text_at(lexemes, index + 1)
+    if text == "once" and following in {"every", "each", "in"}:
         return (), index + 1
-    return _read_qualified_figures(lexemes, index) or _read_figures(lexemes, index)
+    if text in _QUALIFIERS:
+        return _read_qualified_figures(lexemes, index)
+    if text in {"a", "an"} and following not in quantities.AFTER_ARTICLES:
+        noun = lexemes[index + 1 : index + 2]
+        if not noun or _lone_token(noun[0].text, noun[0].kind):
+            return None
+    return _read_figures(lexemes, index)
 
 
-def _read_qualified_figures(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Figure, ...], int] | None:
+def _read_qualified_figures(lexemes: Lexemes, index: int) -> tuple[tuple[Figure, ...], int] | None:
     """Parse qualifiers and the figures after them; return None if no figure follows ("under the bridge")."""
     fields: dict[str, Any] = {}
     start = end = index
     for _ in range(_MAX_QUALIFIERS + 1):
-        words = _read_qualifier(lexemes, start)
+        words, own_fields = _read_qualifier(lexemes, start)
         if not words:
             break
-        fields |= _QUALIFIERS[words]
+        fields |= own_fields
         end = start + len(words)
         start = end + (text_at(lexemes, end) in _QUALIFIER_LINKS)
     else:
@@ -284,21 +310,23 @@ def _read_qualified_figures(lexemes: Sequence[Lexeme], index: int) -> tuple[tupl
     return figures and (tuple(replace(figure, **fields) for figure in figures[0]), figures[1])
 
 
-def _read_qualifier(lexemes: Sequence[Lexeme], index: int) -> tuple[str, ...]:
-    """Return the words of the longest qualifier that starts at a lexeme; empty if none starts there."""
-    for length in range(_MAX_QUALIFIER_WORDS, 0, -1):
-        words = tuple(lexeme.text for lexeme in lexemes[index : index + length])
-        if words in _QUALIFIERS:
-            return words
-    return ()
+def _read_qualifier(lexemes: Lexemes, index: int) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the words and the fields of the qualifier that starts at a lexeme; none if none starts there."""
+    for words, fields in _QUALIFIERS.get(text_at(lexemes, index), ()):
+        if words == tuple(lexeme.text for lexeme in lexemes[index : index + len(words)]):
+            return words, fields
+    return (), {}
 
 
-def _read_figures(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Figure, ...], int] | None:
+def _read_figures(lexemes: Lexemes, index: int) -> tuple[tuple[Figure, ...], int] | None:
     """Parse the time, the date (or the two of a range) or the quantity that starts at a lexeme, in this order."""
-    time = read_clock_time(lexemes, index)
-    if time is not None:
-        return (Figure(time[0]),), time[1]
-    dates = read_dates(lexemes, index)
+    if is_lone_number(lexemes, index):
+        dates = read_years(lexemes, index)
+    else:
+        time = read_clock_time(lexemes, index)
+        if time is not None:
+            return (Figure(time[0]),), time[1]
+        dates = read_dates(lexemes, index)
     quantity = read_quantity(lexemes, index)
     # A number of four digits is a year unless a unit or a scale follows it.
     if dates and not (quantity and quantity[1] > dates[1] and dates[0][0] == Date(dates[0][0].year)):

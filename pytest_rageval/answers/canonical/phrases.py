@@ -35,6 +35,7 @@ _FILLERS = ARTICLES | PARTICLES | PREPOSITIONS | _JOINING_MARKS
 # Stems of words that are not a family name, although they may be the last word of a phrase.
 _NOT_FAMILY_NAMES = frozenset(map(stem, ROLES)) | {"jr", "sr", "junior", "senior", "esq"}
 _SUFFIXES = word_set("jr sr junior senior esq inc ltd llc plc corp corporation company gmbh fc afc")
+_BEFORE_NAMES = TITLES | ROLES | ARTICLES | PARTICLES
 _RELATIONS = word_set(
     "husband wife widow widower son daughter father mother parent brother sister sibling cousin nephew niece uncle "
     "aunt grandson granddaughter grandfather grandmother stepson stepdaughter fiancee mistress friend student pupil "
@@ -90,9 +91,8 @@ def _names_something_else(
 ) -> bool:
     """Return True if the words before a span make it part of another name, or describe a relation to that person."""
     start = span[0]
-    while form_at(tokens, start - 1) in TITLES | ROLES | ARTICLES | PARTICLES | {
-        word.form for word in phrase.words
-    }:
+    own = {word.form for word in phrase.words}
+    while (form := form_at(tokens, start - 1)) in _BEFORE_NAMES or form in own:
         start -= 1
     known = question.stems | phrase.reference_stems
     if _is_only_mentioned(tokens, start, known | phrase.sentence_stems, person=question.wants_person):
@@ -204,7 +204,7 @@ def _next_match(
 def _is_other_name(tokens: Sequence[Token], span: Span) -> bool:
     """Return True if another given name or an article precedes the span of a family name."""
     before = form_at(tokens, span[0] - 1)
-    given_name = content_word_at(tokens, span[0] - 1) is not None and before not in TITLES | ROLES | PARTICLES
+    given_name = content_word_at(tokens, span[0] - 1) is not None and before not in _BEFORE_NAMES
     return before in ARTICLES or given_name
 
 
@@ -268,23 +268,28 @@ def _find_initialism(
     An initialism that is in the question does not count: the question asks for its full form, and other words may have
     the same initialism.
     """
-    content = [(index, word) for index in range(len(tokens)) if (word := content_word_at(tokens, index))]
+    form = words[0].form
     if len(words) > 1:
         allowed = {
-            form for form in initialisms(words) if question.offers_choice or stem(form) not in question.stems
+            each for each in initialisms(words) if question.offers_choice or stem(each) not in question.stems
         }
-        for index, word in content:
+        content = [index for index, token in enumerate(tokens) if token.is_content_word] if allowed else []
+        for index in content:
+            short = tokens[index].form
             # Two letters inside a sentence may mean something else.
-            if (len(word.form) >= _MIN_INITIALISM_LENGTH or len(content) == 1) and word.form in allowed:
+            if (len(short) >= _MIN_INITIALISM_LENGTH or len(content) == 1) and short in allowed:
                 yield index, index + 1
-    elif len(words[0].form) >= _MIN_INITIALISM_LENGTH and (
-        question.offers_choice or words[0].stem not in question.stems
+    elif (
+        _MIN_INITIALISM_LENGTH <= len(form) < _INITIALISM_LENGTHS.stop
+        and form not in FUNCTION_WORDS
+        and (question.offers_choice or words[0].stem not in question.stems)
     ):
-        size = len(words[0].form)
-        for first in range(len(content) - size + 1):
-            run = content[first : first + size]
-            if words[0].form in initialisms([word for _, word in run]):
-                yield run[0][0], run[-1][0] + 1
+        content = [index for index, token in enumerate(tokens) if token.is_content_word]
+        letters = "".join(tokens[index].form[:1] or " " for index in content)
+        first = letters.find(form)
+        while first >= 0:
+            yield content[first], content[first + len(form) - 1] + 1
+            first = letters.find(form, first + 1)
 
 
 def initialisms(words: Sequence[Word]) -> frozenset[str]:
@@ -344,15 +349,14 @@ def _name_variants(words: tuple[Word, ...], *, person: bool) -> tuple[tuple[Word
         variants.append((given, *middle, family))
     if person and len(name) >= _FULL_NAME_WORDS:
         variants.append((given, family))
-        family_alone = given.form not in DISTINGUISHING | TITLES and len(family.form) > 1
+        family_alone = not (given.form in DISTINGUISHING or given.form in TITLES) and len(family.form) > 1
         if family_alone and family.stem not in _NOT_FAMILY_NAMES:
             variants.append((family,))
     return tuple(dict.fromkeys(variants))
 
 
 def _strip_titles(words: tuple[Word, ...], *, person: bool) -> tuple[Word, ...]:
-    titles = TITLES | ROLES if person else TITLES
-    while len(words) > 1 and words[0].form in titles:
+    while len(words) > 1 and (words[0].form in TITLES or (person and words[0].form in ROLES)):
         words = words[1:]
     while len(words) > 1 and words[-1].form in _SUFFIXES:
         words = words[:-1]

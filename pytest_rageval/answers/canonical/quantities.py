@@ -8,11 +8,10 @@ The name of a unit has one or more readings: a "pound" may be money or weight. U
 between them is exact.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pytest_rageval.answers.canonical.words import Lexeme, numbers_by_word, skip_words, text_at
+from pytest_rageval.answers.canonical.words import Lexemes, numbers_by_word, skip_words, text_at
 
 # A single letter may be an initial, and two are given names.
 _ROMAN_NUMERALS = {
@@ -75,7 +74,7 @@ def roman_value(word: str) -> int | None:
     return _ROMAN_NUMERALS.get(word)
 
 
-def read_number(lexemes: Sequence[Lexeme], index: int, *, money: bool = False) -> Number | None:
+def read_number(lexemes: Lexemes, index: int, *, money: bool = False) -> Number | None:
     """Parse the longest number that starts at a lexeme; return None if no number starts there.
 
     `money` allows the scales of prices ("£3m", "$5k"). A fraction such as "half" has `is_fraction` set, so that the
@@ -94,23 +93,22 @@ def read_number(lexemes: Sequence[Lexeme], index: int, *, money: bool = False) -
     if money:
         return _read_number(lexemes, index, money=True)
     # Each reader of dates, times and quantities tries the same number.
-    lexeme = lexemes[index]
-    if lexeme.number is None:
-        lexeme.number = [_read_number(lexemes, index)]
-    number: Number | None = lexeme.number[0]
+    if index not in lexemes.numbers:
+        lexemes.numbers[index] = _read_number(lexemes, index)
+    number: Number | None = lexemes.numbers[index]
     return number
 
 
-def _read_number(lexemes: Sequence[Lexeme], index: int, *, money: bool = False) -> Number | None:
-    fraction = _read_fraction(lexemes, index)
-    if fraction is not None:
+def _read_number(lexemes: Lexemes, index: int, *, money: bool = False) -> Number | None:
+    digits = _read_digits(lexemes, index)
+    if digits is None:
+        fraction = _read_fraction(lexemes, index)
+        if fraction is None:
+            return _read_spelled_out(lexemes, index)
         # "half a million", "half a dozen", "a quarter of a million".
         after = skip_words(lexemes, fraction.end, {"of", "a", "an", "-"})
         scale = _SCALES.get(text_at(lexemes, after))
         return Number(fraction.value * scale, after + 1) if scale else fraction
-    digits = _read_digits(lexemes, index)
-    if digits is None:
-        return _read_spelled_out(lexemes, index)
     if money and text_at(lexemes, digits.end) in _MONEY_SCALES:
         return Number(digits.value * _MONEY_SCALES[text_at(lexemes, digits.end)], digits.end + 1)
     return (
@@ -120,7 +118,7 @@ def _read_number(lexemes: Sequence[Lexeme], index: int, *, money: bool = False) 
     )
 
 
-def _read_fraction(lexemes: Sequence[Lexeme], index: int) -> Number | None:
+def _read_fraction(lexemes: Lexemes, index: int) -> Number | None:
     """Parse "half", "a quarter", "two thirds" or "three-fourths"."""
     word = text_at(lexemes, index)
     if word == "half":
@@ -138,11 +136,11 @@ def _read_fraction(lexemes: Sequence[Lexeme], index: int) -> Number | None:
     )
 
 
-def _skip_hyphen(lexemes: Sequence[Lexeme], index: int) -> int:
+def _skip_hyphen(lexemes: Lexemes, index: int) -> int:
     return index + 1 if text_at(lexemes, index) == "-" and index + 1 < len(lexemes) else index
 
 
-def _read_digits(lexemes: Sequence[Lexeme], index: int) -> Number | None:
+def _read_digits(lexemes: Lexemes, index: int) -> Number | None:
     lexeme = lexemes[index]
     if lexeme.kind == "fraction":
         numerator, denominator = map(int, lexeme.text.split("/"))
@@ -164,7 +162,7 @@ def _read_digits(lexemes: Sequence[Lexeme], index: int) -> Number | None:
     return Number(value, index + 1)
 
 
-def _read_spelled_out(lexemes: Sequence[Lexeme], index: int) -> Number | None:
+def _read_spelled_out(lexemes: Lexemes, index: int) -> Number | None:
     word = text_at(lexemes, index)
     if word in {"a", "an"} and text_at(lexemes, index + 1) in _SCALES:
         # The article means one only before a scale: "a hundred", "a dozen".
@@ -177,7 +175,7 @@ def _read_spelled_out(lexemes: Sequence[Lexeme], index: int) -> Number | None:
     return _read_spoken_year(lexemes, first) or _apply_scales(lexemes, _add_fraction(lexemes, first))
 
 
-def _apply_scales(lexemes: Sequence[Lexeme], first: Number) -> Number:
+def _apply_scales(lexemes: Lexemes, first: Number) -> Number:
     """Parse the scales ("hundred", "thousand") and further groups ("and five") after a first group."""
     total, group, index, ordinal = 0, first.value, first.end, first.is_ordinal
     scaled = False
@@ -200,7 +198,7 @@ def _apply_scales(lexemes: Sequence[Lexeme], first: Number) -> Number:
     return Number(total + group, index, ordinal)
 
 
-def _read_below_hundred(lexemes: Sequence[Lexeme], index: int) -> Number | None:
+def _read_below_hundred(lexemes: Lexemes, index: int) -> Number | None:
     """Parse "seven", "seventy", "seventy-four" or the ordinal of such a number."""
     word = text_at(lexemes, index)
     after = _skip_hyphen(lexemes, index + 1)
@@ -213,7 +211,7 @@ def _read_below_hundred(lexemes: Sequence[Lexeme], index: int) -> Number | None:
     return Number(_TENS[word], index + 1) if word in _TENS else None
 
 
-def _read_spoken_year(lexemes: Sequence[Lexeme], century: Number) -> Number | None:
+def _read_spoken_year(lexemes: Lexemes, century: Number) -> Number | None:
     """Parse the second half of "nineteen seventy-four" or "nineteen oh five"."""
     if century.value not in _SPOKEN_CENTURIES:
         return None
@@ -225,7 +223,7 @@ def _read_spoken_year(lexemes: Sequence[Lexeme], century: Number) -> Number | No
     return Number(century.value * _HUNDRED + rest.value, rest.end)
 
 
-def _add_fraction(lexemes: Sequence[Lexeme], number: Number) -> Number:
+def _add_fraction(lexemes: Lexemes, number: Number) -> Number:
     fraction = _read_fraction(lexemes, number.end + 1) if text_at(lexemes, number.end) == "and" else None
     return Number(number.value + fraction.value, fraction.end) if fraction else number
 
@@ -303,6 +301,8 @@ for _row in _TABLE.strip().splitlines():
         _plurals = [f"{_name}s" for _name in _names if len(_name) > 1 and not _name.endswith("es")]
         for _name in (*_names, *_plurals):
             _UNITS_BY_NAME[_name] = (*_UNITS_BY_NAME.get(_name, ()), Unit(_dimension, Fraction(_size)))
+AFTER_ARTICLES = frozenset({*_FRACTION_WORDS, *_UNITS_BY_NAME})
+"""Words that are a quantity together with "a" or "an", besides `FIRST_WORDS`."""
 _WHOLE_SHARE = (Unit("share", Fraction(1)),)
 
 
@@ -317,7 +317,7 @@ def units_named(word: str) -> tuple[Unit, ...]:
     return _UNITS_BY_NAME.get(word, ())
 
 
-def read_quantity(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
+def read_quantity(lexemes: Lexemes, index: int) -> tuple[Quantity, int] | None:
     """Parse the quantity that starts at a lexeme; return it with the index after it, or None.
 
     A number before a noun that is not a unit is a quantity without a unit. A number with attached letters that are not
@@ -353,7 +353,7 @@ def read_quantity(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int]
     return None if touches and lexemes[end - 1].kind == "number" else (quantity, end)
 
 
-def _read_price(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
+def _read_price(lexemes: Lexemes, index: int) -> tuple[Quantity, int] | None:
     number = read_number(lexemes, index + 1, money=True)
     if number is None or number.is_ordinal:
         return None
@@ -361,7 +361,7 @@ def _read_price(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] |
     return Quantity(number.value, units), number.end + (text_at(lexemes, number.end) == lexemes[index].text)
 
 
-def _read_single_unit(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, int] | None:
+def _read_single_unit(lexemes: Lexemes, index: int) -> tuple[Quantity, int] | None:
     name = text_at(lexemes, index + 1)
     quantity = Quantity(1, units_named(name))
     if name == "second" or len(name) <= _MAX_SYMBOL_LENGTH or quantity.dimensions().isdisjoint(_DURATIONS):
@@ -369,7 +369,7 @@ def _read_single_unit(lexemes: Sequence[Lexeme], index: int) -> tuple[Quantity, 
     return _add_fraction_of_unit(lexemes, quantity, index + 2)
 
 
-def _add_fraction_of_unit(lexemes: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
+def _add_fraction_of_unit(lexemes: Lexemes, quantity: Quantity, end: int) -> tuple[Quantity, int]:
     """Parse the rest of "a year and a half" or "two hours and a quarter" and add it to the quantity."""
     if text_at(lexemes, end) == "and" and text_at(lexemes, end + 1) in {"a", "one"}:
         fraction = read_number(lexemes, end + 1)
@@ -378,7 +378,7 @@ def _add_fraction_of_unit(lexemes: Sequence[Lexeme], quantity: Quantity, end: in
     return quantity, end
 
 
-def _add_unit(lexemes: Sequence[Lexeme], number: Number) -> tuple[Quantity, int]:
+def _add_unit(lexemes: Lexemes, number: Number) -> tuple[Quantity, int]:
     """Parse the unit after a number, with a fraction or a smaller unit after it."""
     if number.is_fraction:
         # "half a year", "three quarters of an hour".
@@ -390,7 +390,7 @@ def _add_unit(lexemes: Sequence[Lexeme], number: Number) -> tuple[Quantity, int]
     return _add_smaller_unit(lexemes, *_add_fraction_of_unit(lexemes, Quantity(number.value, units), end))
 
 
-def _read_unit(lexemes: Sequence[Lexeme], index: int) -> tuple[tuple[Unit, ...], int]:
+def _read_unit(lexemes: Lexemes, index: int) -> tuple[tuple[Unit, ...], int]:
     """Parse the unit at an index, or after a hyphen there; return its readings (empty for none) and the next index."""
     start = index + (text_at(lexemes, index) == "-")
     word, following = text_at(lexemes, start), text_at(lexemes, start + 1)
@@ -420,7 +420,7 @@ def _area_or_volume_units(length_name: str, power: int) -> tuple[Unit, ...]:
     )
 
 
-def _add_smaller_unit(lexemes: Sequence[Lexeme], quantity: Quantity, end: int) -> tuple[Quantity, int]:
+def _add_smaller_unit(lexemes: Lexemes, quantity: Quantity, end: int) -> tuple[Quantity, int]:
     """Parse the second part of "1 hour 30 minutes" or "6 feet and 2 inches" and add it to the quantity."""
     number = read_number(lexemes, skip_words(lexemes, end, {"and", ","}))
     if number is None or number.is_ordinal or number.is_fraction:

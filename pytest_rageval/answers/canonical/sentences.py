@@ -36,9 +36,12 @@ from pytest_rageval.answers.canonical.words import (
 _MAX_WORDS_AFTER_NEGATION = 3
 CLAUSE_ENDS = frozenset(".,;:!?()") | word_set("and but although though however because while")
 
+_VERBS = AUXILIARIES | {"may"}
+
 # A negator before one of these words does not negate: "not only A", "not until 1989", "no more than 20".
 _ASSERTING = word_set("only until till before merely just more less later fewer exceed")
 _CONTRASTS = (("rather", "than"), ("instead", "of"), ("opposed", "to"))
+_NEGATING = NEGATORS.union(first for first, _ in _CONTRASTS)
 
 _HEDGE = re.compile(
     r"\b(?:not|cannot)(?: \w+){0,2}? (?:say|state|mention|specify|know|tell|sure|certain|clear|enough|confirm|name)\b"
@@ -58,16 +61,13 @@ def is_negated(tokens: Sequence[Token], start: int, end: int) -> bool:
     """
     distance = 0
     for index in range(start - 1, -1, -1):
-        if form_at(tokens, index) in CLAUSE_ENDS or distance > _MAX_WORDS_AFTER_NEGATION:
+        token = tokens[index]
+        if token.form in CLAUSE_ENDS or distance > _MAX_WORDS_AFTER_NEGATION:
             break
-        if negates(tokens, index):
+        if token.form in _NEGATING and negates(tokens, index):
             return True
-        distance += not isinstance(tokens[index], Word) or content_word_at(tokens, index) is not None
-    return (
-        form_at(tokens, end) in AUXILIARIES | {"may"}
-        and form_at(tokens, end + 1) == "not"
-        and negates(tokens, end + 1)
-    )
+        distance += token.is_content_word or not isinstance(token, Word)
+    return form_at(tokens, end) in _VERBS and form_at(tokens, end + 1) == "not" and negates(tokens, end + 1)
 
 
 def negates(tokens: Sequence[Token], index: int) -> bool:
@@ -86,11 +86,10 @@ def is_hedged(tokens: Sequence[Token], reference: Sequence[Token], given: Contai
     >>> [is_hedged(parse(text), parse("Oslo")) for text in texts]
     [False, True, True]
     """
-    expected = [form_at(reference, index) for index in range(len(reference))]
-    content = {form for index, form in enumerate(expected) if content_word_at(reference, index)}
+    expected = [token.form for token in reference]
+    content = {token.form for token in reference if token.is_content_word}
     text = " ".join(
-        "#" if isinstance(token, Word) and token.stem in given else form_at(tokens, index) or "#"
-        for index, token in enumerate(tokens)
+        "#" if isinstance(token, Word) and token.stem in given else token.form or "#" for token in tokens
     )
     sentences = [
         part for part in re.split(r"[.!?]", text) if not content or not content.isdisjoint(part.split())
@@ -110,7 +109,6 @@ _MAX_WORDS_BESIDE_VERB = 5
 _MAX_TOKENS_TO_AGENT = 10
 _SEGMENT_ENDS = frozenset(".,;:!?(")
 _SEPARATORS = frozenset({"and", "or", ",", ";"})
-_NO_QUESTION = ParsedQuestion()
 _INSIDE_NAMES = ARTICLES | frozenset("-'\"")
 
 
@@ -125,26 +123,30 @@ def states_part(tokens: Sequence[Token], reference: Sequence[Token], question: P
     >>> states_part(parse("44"), parse("There are 44 counties in Idaho."), parse_question("How many counties?"))
     True
     """
-    forms = [form_at(tokens, index) for index in range(len(tokens))]
-    if not question.stems or "only" in forms or "alone" in forms:
+    if not question.stems:
+        return False
+    forms = [token.form for token in tokens]
+    if "only" in forms or "alone" in forms:
         return False
     end = next((index for index, form in enumerate(forms) if form in _SEGMENT_ENDS), None)
-    whole, size = _answer_items(reference, question), len(_answer_items(reference, _NO_QUESTION))
-    texts = [tokens] if end is None else [tokens, tokens[:end]]
-    return any(_is_part(text, reference, whole, size, question) for text in texts)
+    every = _items(reference)
+    whole, items = _answer_items(every, reference, question), _answer_items(_items(tokens), tokens, question)
+    parts = [(tokens, items)]
+    if end is not None:
+        parts.append((tokens[:end], [item for item in items if item[0] < end]))
+    for text, part in parts:
+        stated = _without_qualifiers(part, whole, question) if question.wants_person else part
+        if 0 < len(stated) < len(every) and _is_part(text, stated, reference, whole, question):
+            return True
+    return False
 
 
 def _is_part(
-    tokens: Sequence[Token], reference: Sequence[Token], whole: Items, size: int, question: ParsedQuestion
+    tokens: Sequence[Token], part: Items, reference: Sequence[Token], whole: Items, question: ParsedQuestion
 ) -> bool:
-    """Return True if a text is a part of a reference of `size` items, of which `whole` are not in the question."""
-    part = _answer_items(tokens, question)
-    if question.wants_person:
-        part = _without_qualifiers(part, whole, question)
-    if not part or len(part) >= size:
-        return False
+    """Return True if the items of a text are a part of a reference; `whole` are its items that the question lacks."""
     found = _find_part(part, whole, reference, question)
-    if question.asks_when and _has_figure(whole) and not _has_figure(part):
+    if not found or (question.asks_when and _has_figure(whole) and not _has_figure(part)):
         return False
     chosen, offered = (
         [item for _, item in items if isinstance(item, Word) and item.stem in question.alternatives]
@@ -154,7 +156,7 @@ def _is_part(
         any(is_negated(text, index, index + 1) for index, _ in items)
         for text, items in ((tokens, part), (reference, found))
     )
-    return bool(found) and chosen[:1] == offered[:1] and (question.is_negated or negated == expected)
+    return chosen[:1] == offered[:1] and (question.is_negated or negated == expected)
 
 
 def _find_part(part: Items, whole: Items, reference: Sequence[Token], question: ParsedQuestion) -> Items:
@@ -180,7 +182,7 @@ def _is_cut_off(reference: Sequence[Token], part: Items, *, is_sentence: bool) -
     before, after = part[0][0] - 1, part[-1][0] + 1
     while form_at(reference, before) in ARTICLES:
         before -= 1
-    forms = [form_at(reference, index) for index in range(len(reference))]
+    forms = [token.form for token in reference]
     # A single comma separates no list: "Landover, Maryland".
     is_list = forms.count(",") != 1 or not _SEPARATORS.isdisjoint({*forms} - {","})
     beside = {form_at(reference, before), form_at(reference, after)}
@@ -199,29 +201,41 @@ def _without_qualifiers(part: Items, whole: Items, question: ParsedQuestion) -> 
     return part
 
 
-def _answer_items(tokens: Sequence[Token], question: ParsedQuestion) -> Items:
-    """Return the items of a text that are not in the question; all of them if the question offers a choice.
+def _items(tokens: Sequence[Token]) -> Items:
+    """Return the items of a text.
 
     Adjacent initials are one word: "T.S. Eliot" has the items of "TS Eliot", although "s" is no content word.
     """
     items: Items = []
     initials = ""
     for index, token in enumerate(tokens):
-        if isinstance(token, Word) and len(token.form) == 1 and "a" <= token.form <= "z":
+        if len(token.form) == 1 and "a" <= token.form <= "z":
             initials += token.form
             if len(initials) > 1:
-                items = [
-                    *items[: -1 if items and items[-1][0] == index - 1 else None],
-                    (index, make_word(initials)),
-                ]
+                if items and items[-1][0] == index - 1:
+                    items.pop()
+                items.append((index, make_word(initials)))
                 continue
         else:
             initials = ""
-        item = item_at(tokens, index)
-        given = item in question.figures or (isinstance(item, Word) and item.stem in question.stems)
-        if item and (question.offers_choice or not given):
-            items.append((index, item))
+        if not isinstance(token, Punctuation) and (token.is_content_word or isinstance(token, Figure)):
+            items.append((index, token))
     return items
+
+
+def _answer_items(items: Items, tokens: Sequence[Token], question: ParsedQuestion) -> Items:
+    """Return the items of a text that are not in the question; all of them if the question offers a choice.
+
+    Joined initials are never in the question.
+    """
+    if question.offers_choice:
+        return items
+    return [
+        (index, item)
+        for index, item in items
+        if item is not tokens[index]
+        or (item.stem not in question.stems if isinstance(item, Word) else item not in question.figures)
+    ]
 
 
 def _has_figure(items: Items) -> bool:
@@ -237,7 +251,7 @@ def _same(expected: Item, predicted: Item, question: ParsedQuestion) -> bool:
 def _is_sentence(tokens: Sequence[Token]) -> bool:
     """Return True for five words with an auxiliary verb ("is", "has"), and for eight words that are no list."""
     words = sum(not isinstance(token, Punctuation) for token in tokens)
-    forms = [form_at(tokens, index) for index in range(len(tokens))]
+    forms = [token.form for token in tokens]
     if not AUXILIARIES.isdisjoint(forms):
         return words >= _MIN_SENTENCE
     is_list = 3 * sum(form in _SEPARATORS for form in forms) >= words
@@ -279,11 +293,7 @@ def _replaces(tokens: Sequence[Token], reference: Sequence[Token], question: Par
 
 def _places(tokens: Sequence[Token]) -> dict[tuple[str, str], set[Item]]:
     """Return the items between each pair of words, without articles; the word of a pause is empty."""
-    kept = [
-        None,
-        *(token for index, token in enumerate(tokens) if form_at(tokens, index) not in _INSIDE_NAMES),
-        None,
-    ]
+    kept = [None, *(token for token in tokens if token.form not in _INSIDE_NAMES), None]
     places: dict[tuple[str, str], set[Item]] = {}
     for before, token, after in zip(kept, kept[1:], kept[2:], strict=False):
         place = _stem(before), _stem(after)
@@ -365,7 +375,7 @@ def _stems_beside(tokens: Sequence[Token], index: int, step: int, ends: Containe
 
 
 def _unique_positions(tokens: Sequence[Token]) -> dict[str, int]:
-    stems = [word.stem if (word := content_word_at(tokens, index)) else "" for index in range(len(tokens))]
+    stems = [token.stem if isinstance(token, Word) and token.is_content_word else "" for token in tokens]
     counts = Counter(stems)
     return {stem: index for index, stem in enumerate(stems) if stem and counts[stem] == 1}
 
@@ -385,7 +395,8 @@ def _is_passive(tokens: Sequence[Token], index: int) -> bool:
 
 _YES = word_set("yes yeah yep true correct right affirmative indeed")
 _NO = word_set("no nope false incorrect wrong")
-ANSWER_STEMS = frozenset(make_word(form).stem for form in _YES | _NO)
+_YES_OR_NO = _YES | _NO
+ANSWER_STEMS = frozenset(make_word(form).stem for form in _YES_OR_NO)
 
 # "no" in "Typically, no" is the answer, although a word precedes it.
 _MAX_WORDS_BEFORE_POLARITY = 2
@@ -402,6 +413,8 @@ def explicit_polarity(tokens: Sequence[Token]) -> bool | None:
     """
     words = ((index, token.form) for index, token in enumerate(tokens) if isinstance(token, Word))
     for index, form in islice(words, _MAX_WORDS_BEFORE_POLARITY + 1):
+        if form not in _YES_OR_NO:
+            continue
         alone = index + 1 >= len(tokens) or isinstance(tokens[index + 1], Punctuation)
         if form in _YES and (alone or index == 0):
             return True
@@ -426,10 +439,9 @@ def polarity(tokens: Sequence[Token], question: ParsedQuestion) -> bool | None:
     explicit = explicit_polarity(tokens)
     if explicit is not None or not question.is_polar or question.offers_choice:
         return explicit
-    indices = range(len(tokens))
-    if any(negates(tokens, index) for index in indices):
+    if any(negates(tokens, index) for index in range(len(tokens))):
         return False
     repeats = any(
-        (word := content_word_at(tokens, index)) and word.stem in question.stems for index in indices
+        isinstance(token, Word) and token.is_content_word and token.stem in question.stems for token in tokens
     )
     return True if repeats else None

@@ -7,9 +7,10 @@ date, a clock time and a simple fraction are one lexeme each.
 
 import re
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from pytest_rageval.lib.text import COMMON_UNSPACED, is_word_character, normal_form
@@ -155,7 +156,7 @@ ROLES = word_set(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Lexeme:
     """A lexical unit of a text, in normal form.
 
@@ -166,7 +167,14 @@ class Lexeme:
     text: str
     kind: str
     touches_previous: bool = False  # without a space between them
-    number: list[Any] | None = None  # what `read_number` has found here; None before the first call
+
+
+class Lexemes(list[Lexeme]):
+    """The lexemes of a text, and what `read_number` has found, by index."""
+
+    def __init__(self, lexemes: Iterable[Lexeme]) -> None:
+        super().__init__(lexemes)
+        self.numbers: dict[int, Any] = {}
 
 
 @lru_cache(maxsize=16384)
@@ -226,7 +234,7 @@ def _strip_accents(word: str) -> str:
     return normal_form("NFC", "".join(kept))
 
 
-def split_lexemes(folded: str) -> list[Lexeme]:
+def split_lexemes(folded: str) -> Lexemes:
     """Split a folded text into lexemes.
 
     The full stop of an abbreviation or an initial is dropped, so that a full stop always ends a sentence.
@@ -236,9 +244,15 @@ def split_lexemes(folded: str) -> list[Lexeme]:
     >>> [lexeme.text for lexeme in split_lexemes("doesn't")], [lexeme.kind for lexeme in split_lexemes("東京")]
     (['does', 'not'], ['unspaced', 'unspaced'])
     """
+    return Lexemes(chain.from_iterable(map(_split_word, folded.split())))
+
+
+@lru_cache(maxsize=4096)
+def _split_word(text: str) -> tuple[Lexeme, ...]:
+    """Split a text without spaces. No lexeme has a space, and none depends on what is beyond one."""
     lexemes: list[Lexeme] = []
     end = -1
-    for match in _LEXEME.finditer(folded):
+    for match in _LEXEME.finditer(text):
         kind, text = match.lastgroup or "punctuation", match.group()
         touches_previous = match.start() == end
         end = match.end()
@@ -260,14 +274,14 @@ def split_lexemes(folded: str) -> list[Lexeme]:
         if kind in {"number", "fraction"} and len(text) > _MAX_NUMBER_LENGTH:
             kind = "word"
         lexemes.append(Lexeme(text, kind, touches_previous))
-    return lexemes
+    return tuple(lexemes)
 
 
-def text_at(lexemes: Sequence[Lexeme], index: int) -> str:
+def text_at(lexemes: Lexemes, index: int) -> str:
     return lexemes[index].text if 0 <= index < len(lexemes) else ""
 
 
-def skip_words(lexemes: Sequence[Lexeme], index: int, words: Container[str]) -> int:
+def skip_words(lexemes: Lexemes, index: int, words: Container[str]) -> int:
     while text_at(lexemes, index) in words:
         index += 1
     return index
@@ -348,7 +362,8 @@ def same_word(first: Word, second: Word) -> bool:
     >>> same_word(make_word("argentine"), make_word("argentina")), same_word(make_word("titan"), make_word("titania"))
     (True, False)
     """
-    if second.stem in {first.stem, first.alternative_stem} or first.stem == second.alternative_stem:
+    if second.stem in (first.stem, first.alternative_stem) or first.stem == second.alternative_stem:
         return True
-    pair = sorted((first.form, second.form))
-    return pair[0][:_MIN_ROOT] == pair[1][:_MIN_ROOT] and _DERIVED.search("|".join(pair)) is not None
+    if first.form[:_MIN_ROOT] != second.form[:_MIN_ROOT]:
+        return False
+    return _DERIVED.search("|".join(sorted((first.form, second.form)))) is not None

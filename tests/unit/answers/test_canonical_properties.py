@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.answers.canonical import matches_any, parsing
+from pytest_rageval.answers.canonical import dates, matches_any, parsing
+from pytest_rageval.answers.canonical.words import fold, split_lexemes
 
 _WORDS = (
     "the a not no half second may 1974 1,200 $ % - / . , ( ) or of New York 3rd to past pm bc th 's n't 1/0 1/2 12:70 "
@@ -15,6 +16,11 @@ _WORDS = (
 _PIECES = st.sampled_from(_WORDS.split())
 _TEXTS = st.one_of(
     st.text(), st.lists(_PIECES, max_size=10).map(" ".join), st.lists(_PIECES, max_size=10).map("".join)
+)
+_FIGURE_WORDS = (
+    "a an the half quarter quarters third thirds dozen hundred ten nineteen 5 20 21st 1974 3.5 9.30 1/2 9:30 70 ' 's s "
+    "am a.m. p m oclock past to and or minutes week weeks year second of in - / , . may nov century centuries bc ad "
+    "once every twice over not less than some usd % ii lake 4k \u6771"
 )
 
 
@@ -59,3 +65,16 @@ def test_no_word_is_read_at_once_that_may_start_more(text: str) -> None:
     with patch.object(parsing, "_FIRST_WORDS", every):
         expected = parsing.parse.__wrapped__(text)
     assert parsing.parse.__wrapped__(text) == expected
+
+
+@given(text=st.lists(st.sampled_from(_FIGURE_WORDS.split()), max_size=6).map(" ".join))
+def test_readers_that_are_left_out_would_read_nothing(text: str) -> None:
+    lexemes = split_lexemes(fold(text))
+    for index, lexeme in enumerate(lexemes):
+        if dates.is_lone_number(lexemes, index):
+            assert dates.read_clock_time(lexemes, index) is None
+            assert dates.read_dates(lexemes, index) == dates.read_years(lexemes, index)
+        if parsing._read_rate_or_figures(lexemes, index, None) is None:
+            assert parsing._read_figures(lexemes, index) is None
+        if parsing._lone_token(lexeme.text, lexeme.kind):
+            assert parsing._read_rate_or_figures(lexemes, index, None) is None
