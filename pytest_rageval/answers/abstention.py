@@ -6,7 +6,7 @@ information was found") or the speaker ("I do not know"). A negative sentence ab
 """
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from pytest_rageval.answers.citations import without_citations
@@ -122,7 +122,12 @@ _PATTERNS: Final = (
     rf"{_CANNOT} be {_STATED}{_STOP}",
 )
 
-_ANY_PATTERN: Final = re.compile("|".join(_PATTERNS))
+
+@cache
+def _any_pattern() -> re.Pattern[str]:
+    # To compile it takes longer than all other patterns of a run together, and most runs need no match.
+    return re.compile("|".join(_PATTERNS))
+
 
 _NEGATIVE_WORD: Final = re.compile(
     r"n[o'](?:t|ne|thing|where)?\b|neither|never|fail|lack|silent|insufficient|inadequate|too little|impossible"
@@ -175,4 +180,4 @@ def abstains(answer: str) -> bool:
     if source:
         # "In the passages the colour is not given" becomes "the colour is not given in the passages".
         sentence = f"{sentence[source.end() :]} {source[1]}"
-    return _ANY_PATTERN.match(sentence) is not None
+    return _any_pattern().match(sentence) is not None

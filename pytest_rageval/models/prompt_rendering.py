@@ -32,13 +32,14 @@ from pytest_rageval.models.prompts import (
     WorkedExample,
     fence,
     numbered_list,
+    single_spaced,
 )
 
 TOKEN_LENGTH: Final = 12
 
 
 def bulleted_list(texts: Sequence[str]) -> str:
-    return "\n".join([f"- {' '.join(text.split())}" for text in texts])
+    return "\n".join([f"- {single_spaced(text)}" for text in texts])
 
 
 def fence_token(texts: Iterable[str]) -> str:
@@ -60,10 +61,6 @@ def fence_token(texts: Iterable[str]) -> str:
     return token
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 _FORMATS: Final[Mapping[str, Callable[[Any], str]]] = {
     # An answer that is rated is the only text of a list.
     "answer": lambda text: text if isinstance(text, str) else "\n".join(text),
@@ -72,7 +69,7 @@ _FORMATS: Final[Mapping[str, Callable[[Any], str]]] = {
     "references": bulleted_list,
     **dict.fromkeys(("first_passages", "second_passages", "gold", "nuggets", "sources"), numbered_list),
     # On one line a text cannot look like a part of the prompt, and its layout has no influence.
-    **dict.fromkeys(("passage", "first", "second"), _one_line),
+    **dict.fromkeys(("passage", "first", "second"), single_spaced),
 }
 """By placeholder: the function that formats its text or texts; the question is unchanged."""
 
