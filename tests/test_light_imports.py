@@ -6,9 +6,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pluggy
 import pytest
 
-from pytest_rageval.core.extensions import installed
+from pytest_rageval.core.extensions import at_start, installed
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.reports import KINDS
@@ -95,11 +96,21 @@ def test_a_ranking_test_imports_a_third_of_the_package(tmp_path):
 
 
 def test_a_run_without_marked_tests_imports_the_plugin_alone(tmp_path):
-    """It imports only the options, the hooks that wait for a marked test, and one module of each extension."""
+    """It imports the options, the hooks that wait for a marked test, and one module of some extensions."""
     loaded = _loaded(tmp_path, "def test_it(): pass")
     assert "pytest_rageval.plugin" in loaded
-    assert len(_ours(loaded)) <= 13 + len(installed()), sorted(_ours(loaded))
+    assert len(_ours(loaded)) <= 13 + len(at_start()), sorted(_ours(loaded))
     assert not loaded & (HEAVY | {"asyncio", "tomllib"})
+
+
+def test_an_extension_that_is_not_imported_at_the_start_has_nothing_that_pytest_needs():
+    manager = pluggy.PluginManager("pytest")
+    others = installed().keys() - at_start().keys()
+    assert others
+    for name in others:
+        manager.register(installed()[name], name)
+        assert not manager.get_hookcallers(installed()[name])
+        assert not vars(installed()[name]).keys() & {"OPTIONS", "MARKERS", "FIXTURES", "COMPONENTS"}
 
 
 WORKERS_CONFTEST = """
@@ -118,7 +129,7 @@ def test_workers_without_marked_tests_import_as_little_and_their_controller_one_
     for name, more in (("gw0", set()), ("gw1", set()), ("controller", {"pytest_rageval.plugin.workers"})):
         loaded = set((tmp_path / f"{name}.txt").read_text().split())
         assert more <= loaded
-        assert len(_ours(loaded) - more) <= 13 + len(installed()), sorted(_ours(loaded))
+        assert len(_ours(loaded) - more) <= 13 + len(at_start()), sorted(_ours(loaded))
         assert not loaded & (HEAVY | {"asyncio", "tomllib"})
 
 

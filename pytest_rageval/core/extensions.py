@@ -1,7 +1,8 @@
 """The extensions of this package: the folders in `pytest_rageval/extensions`, found by looking, known by no name.
 
-An extension is imported in every run of pytest, so that the `__init__` of its folder imports only what
-its declarations need. Deleting it removes the feature. Other plugins have the same hooks and
+An extension with hooks, options, markers or fixtures is imported in every run of pytest, so that the `__init__` of its
+folder imports only what its declarations need; the others are imported when a run has a marked test, and by commands.
+Deleting an extension removes the feature. Other plugins have the same hooks and
 declarations, but for `OPTIONS`, `SCORES` and fields: they add options to pytest, and scores to the registry. Besides
 hooks an extension may have:
 
@@ -19,24 +20,62 @@ hooks an extension may have:
 """
 
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
 
 PACKAGE: Final = "pytest_rageval.extensions"
 FOLDER: Final = Path(__file__).parents[1] / "extensions"
 OUR_REQUIREMENT: Final = re.compile(r"pytest[-_.]rageval\b", re.IGNORECASE)  # at the start of a requirement
 
+IN_EVERY_RUN: Final = (b"\n@hookimpl", b"\nOPTIONS", b"\nMARKERS", b"\nFIXTURES")
+"""How the declarations begin that every run of pytest needs."""
+
+
+@cache
+def at_start() -> Mapping[str, ModuleType]:
+    """Return those of `installed` that every run of pytest needs. Their text is searched: no other is imported."""
+    texts = {name: file.read_bytes() for name, file in _files().items()}
+    needed = (name for name, text in texts.items() if any(start in text for start in IN_EVERY_RUN))
+    return {name: _imported(name) for name in needed}
+
 
 @cache
 def installed() -> Mapping[str, ModuleType]:
     """Return the extensions of this package by name, in alphabetical order."""
-    names = sorted(file.parent.name for file in FOLDER.glob("*/__init__.py"))
-    return {name: import_module(f"{PACKAGE}.{name}") for name in names}
+    return {name: _imported(name) for name in _files()}
+
+
+def _files() -> dict[str, Path]:
+    return {file.parent.name: file for file in sorted(FOLDER.glob("*/__init__.py"))}
+
+
+def _imported(name: str) -> ModuleType:
+    """Import an extension from its path. In an idle run, pytest's import hook would take longer than all the imports.
+
+    The hook rewrites the assertions of plugins, and reads each of their modules by itself.
+    """
+    full_name = f"{PACKAGE}.{name}"
+    if full_name not in sys.modules:
+        spec = cast("ModuleSpec", spec_from_file_location(full_name, FOLDER / name / "__init__.py"))
+        module = sys.modules[full_name] = module_from_spec(spec)
+        try:
+            cast("Loader", spec.loader).exec_module(module)
+        except BaseException:
+            del sys.modules[full_name]
+            raise
+        setattr(import_module(PACKAGE), name, module)
+    return sys.modules[full_name]
 
 
 @cache

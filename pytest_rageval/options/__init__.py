@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, Self, TypeVar, overload
 
-from pytest_rageval.core.extensions import installed
+from pytest_rageval.core.extensions import at_start
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.options.parsers import (
     choice_parser,
@@ -79,7 +79,9 @@ class Values(Protocol):
         pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(
+    eq=False, repr=False
+)  # Every run makes this class: with frozen=True and a repr it would take twice as long.
 class Option(Generic[T]):
     """One option, with everything that command line, ini file, help, docs and `Settings` need to know of it.
 
@@ -453,5 +455,5 @@ MOVED: Final = {
 
 @cache
 def all_options() -> tuple[Option[Any], ...]:
-    own = (getattr(module, "OPTIONS", ()) for module in installed().values())
+    own = (getattr(module, "OPTIONS", ()) for module in at_start().values())
     return (*OPTIONS, *chain.from_iterable(own))

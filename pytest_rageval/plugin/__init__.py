@@ -20,12 +20,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from inspect import Parameter, Signature, signature, unwrap
 from itertools import chain
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from pytest_rageval import hookspecs
-from pytest_rageval.core.extensions import installed
+from pytest_rageval.core.extensions import at_start, installed
 from pytest_rageval.options import MOVED, Option, all_options
 from pytest_rageval.options.command import SETTER, SetOption, flag_problem
 from pytest_rageval.plugin.lazy_start import PARSER, LazyStart, get_evaluation_plugin, needs_eager_start
@@ -75,15 +76,28 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     # pytest has read the ini file by now, but not the command line.
     off = pluginmanager.get_plugin("pytestconfig").getini(EXTENSIONS)  # type: ignore[union-attr]
     components: list[str] = []
-    for name, extension in installed().items():
+    for name, extension in at_start().items():
         if f"-{name}" not in off:
             components += getattr(extension, "COMPONENTS", ())
-            for function in getattr(extension, "FIXTURES", ()):
-                # Decorated here, so that commands, which import extensions too, need not import pytest.
-                setattr(extension, function.__name__, pytest.fixture(scope="session")(function))
             # No name of its own: `-p no:NAME` must not disable a part of the plugin.
-            pluginmanager.register(extension, str(id(extension)))
+            pluginmanager.register(ExtensionPlugin(extension), str(id(extension)))
     request_components(components)
+
+
+class ExtensionPlugin(ModuleType):
+    """The hooks and the fixtures of an extension. pytest looks at each name of a plugin several times."""
+
+    def __init__(self, extension: ModuleType) -> None:
+        super().__init__(extension.__name__)
+        hooks = {name: each for name, each in vars(extension).items() if name.startswith("pytest_")}
+        # Decorated here, so that commands, which import extensions too, need not import pytest.
+        fixture = pytest.fixture(scope="session")
+        fixtures = {each.__name__: fixture(each) for each in getattr(extension, "FIXTURES", ())}
+        self._names = [*hooks, *fixtures]
+        vars(self).update(hooks | fixtures)
+
+    def __dir__(self) -> list[str]:
+        return self._names
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -111,7 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _refuse_unknown_keys(config)
     off = _switched_off(config)
     # The mark of an extension that is switched off is unknown, and so an error.
-    active = [extension for name, extension in installed().items() if name not in off]
+    active = [extension for name, extension in at_start().items() if name not in off]
     added = chain.from_iterable(getattr(extension, "MARKERS", ()) for extension in active)
     for marker in (*MARKERS.strip().splitlines(), *added):
         config.addinivalue_line("markers", marker)

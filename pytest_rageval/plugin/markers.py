@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from pytest_rageval.core.extensions import installed
+from pytest_rageval.core.extensions import at_start
 
 # The signatures are those of the functions that read the marks. They are written out, because importing those would
 # slow down runs without marked tests.
@@ -23,7 +23,7 @@ of a score, such as rageval_threshold("recall@5", min=0.8, where={"topic": "bill
 
 EVALUATED_MARKERS: Final = (
     "rageval_threshold",
-    *(line.partition("(")[0] for module in installed().values() for line in getattr(module, "MARKERS", ())),
+    *(line.partition("(")[0] for module in at_start().values() for line in getattr(module, "MARKERS", ())),
 )
 """The markers that cause an evaluation in the setup of the test, so that the body of the test may be empty."""
 

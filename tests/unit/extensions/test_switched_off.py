@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.core.extensions import installed
+from pytest_rageval.core.extensions import at_start, installed
 from tests.foreign_plugins import WITHOUT
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*asyncio_default_fixture_loop_scope")]
@@ -26,9 +26,9 @@ def _registered(pytester: pytest.Pytester, *arguments: str) -> tuple[pytest.RunR
     return result, {word.removeprefix(start) for word in words if word.startswith(start) and " " not in word}
 
 
-def test_without_the_key_all_are_registered(pytester):
+def test_without_the_key_all_with_hooks_are_registered(pytester):
     result, registered = _registered(pytester)
-    assert registered >= installed().keys()
+    assert registered == at_start().keys()
     result.stdout.no_fnmatch_line(f"{SHOWN}*")
 
 
@@ -40,7 +40,7 @@ def test_the_named_ones_are_not_registered(pytester, place):
         pytester.makeini(f"[pytest]\n{line}\n")
     arguments = ("-o", line.replace(" = ", "=")) if place == "-o" else ()
     result, registered = _registered(pytester, *arguments)
-    assert installed().keys() - registered == {"canary", "application_calls"}
+    assert at_start().keys() - registered == {"canary", "application_calls"}
     assert "application_calls fixtures" not in result.stdout.str()
     result.stdout.fnmatch_lines([f"{SHOWN}canary, application_calls"])
 
