@@ -74,9 +74,9 @@ def test_a_ranking_test_imports_a_third_of_the_package(tmp_path):
     loaded = _loaded(tmp_path, TEST)
     assert "pytest_rageval.scores.ranking" in loaded
     # Of an extension, the module with its declarations.
-    assert len(_ours(loaded)) <= 79 + len(installed()), sorted(_ours(loaded))
+    assert len(_ours(loaded)) <= 78 + len(installed()), sorted(_ours(loaded))
     core = {name for name in _ours(loaded) if "extensions" not in name.split(".")}
-    assert sum(map(_lines, core)) <= 20_000
+    assert sum(map(_lines, core)) <= 19_500
     assert not loaded & (HEAVY | {"asyncio"})
     # Modules that few runs need, and whose import takes long.
     unused = {
@@ -88,6 +88,7 @@ def test_a_ranking_test_imports_a_third_of_the_package(tmp_path):
         "pytest_rageval.gate.drop_tests",
         "pytest_rageval.models.prompts",
         "pytest_rageval.stats.paired_tests",
+        "pytest_rageval.reports.document",
         "pytest_rageval.reports.questions",
         "pytest_rageval.reports.systems",
         "tomllib",

@@ -11,18 +11,14 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Outcome, Places, Score
 from pytest_rageval.core.policy import DEFAULT
-from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.core.spec import SCORE_KEYWORDS, ScoreRequest, Spec, score_name
-from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult, Verdict, excluded_failures_warnings
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted, printable
 from pytest_rageval.reports.anomalies import anomalies_entry
-from pytest_rageval.reports.document import EvalSetEntry, ScoreEntry
 from pytest_rageval.reports.notes import (
     common_entry,
     companion_entry,
@@ -33,13 +29,17 @@ from pytest_rageval.reports.notes import (
     votes_entry,
     warnings_entry,
 )
-from pytest_rageval.scores.definition import ScoreDef
-from pytest_rageval.scores.pipeline import Dependencies
 from pytest_rageval.stats.intervals import UNIT
 
 if TYPE_CHECKING:
+    from pytest_rageval.core.evalset import EvalSet, Example
+    from pytest_rageval.core.ranking import Ranking
     from pytest_rageval.gate.comparison import Comparison
+    from pytest_rageval.gate.threshold import Threshold
+    from pytest_rageval.reports.document import EvalSetEntry, ScoreEntry
     from pytest_rageval.reports.evidence import ExplainedScore, Retrievals
+    from pytest_rageval.scores.definition import ScoreDef
+    from pytest_rageval.scores.pipeline import Dependencies
 
 explain_verdict: Final = Lazy("reports.questions", "explain")  # only where a score dropped, or failed
 near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets have unknown keys
@@ -57,6 +57,15 @@ REPORTED_KEYS: Final = (
     "questions",
 )  # fmt: skip
 """The keys of a test's results that are written to reports."""
+
+SCORE_KEYS: Final = (
+    "spec", "comparator", "label", "order", "temperature", "draws", "relevant", "ignored", "where", "mean",
+    "statistic", "ci95", "scale", "n", "unscored", "undefined", "spread", "runs", "partly_scored", "oddities",
+    "counts", "judge_votes", "beside", "pooled", "common", "arena", "domains", "threshold", "baseline", "new",
+    "anchor", "reference", "early_stop", "verdict", "reason", "ceiling", "cases", "spearman", "warnings",
+    "examples", "by", "questions", "corrected", "strata", "canary", "fingerprint", "prompts",
+)  # fmt: skip
+"""The keys of `document.ScoreEntry`, in its order. Runs import no types of entries."""
 
 BASELINE_BOUNDS: Final = ("max_drop", "max_total_drop", "max_lost")
 """The bounds that compare a score with the baseline."""
@@ -127,7 +136,7 @@ def threshold_result_entry(
 
 def score_entry(
     score: Score,
-    threshold: Threshold | None,
+    threshold: "Threshold | None",
     verdict: Verdict | None,
     notes: Notes | None = None,
 ) -> dict[str, object]:
@@ -157,7 +166,7 @@ def score_entry(
 
 
 def error_entry(
-    spec: str, threshold: Threshold | None, reason: str, notes: Notes | None = None
+    spec: str, threshold: "Threshold | None", reason: str, notes: Notes | None = None
 ) -> dict[str, object]:
     entry = {
         "spec": spec,
@@ -176,7 +185,7 @@ def error_entry(
 
 
 def order_keys(entry: Mapping[str, object]) -> dict[str, object]:
-    return {name: entry[name] for name in (*ScoreEntry.__annotations__, *entry) if name in entry}
+    return {name: entry[name] for name in (*SCORE_KEYS, *entry) if name in entry}
 
 
 def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, object]:
@@ -201,7 +210,7 @@ def _example_entry(outcome: Outcome, *, triaged: bool) -> dict[str, object]:
     }
 
 
-def _keyword_keys(threshold: Threshold | None) -> dict[str, object]:
+def _keyword_keys(threshold: "Threshold | None") -> dict[str, object]:
     if threshold is None:
         return {}
     keywords = {keyword: getattr(threshold, keyword) for keyword in SCORE_KEYWORDS}
@@ -216,7 +225,7 @@ def _tags_to_json(tags: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _bounds_entry(threshold: Threshold) -> dict[str, object]:
+def _bounds_entry(threshold: "Threshold") -> dict[str, object]:
     """Return the bounds of a threshold and its policy; keywords that later versions added are missing if not set."""
     policy, tested = threshold.policy, threshold.max_drop is not None
     later = {
@@ -239,7 +248,7 @@ def _bounds_entry(threshold: Threshold) -> dict[str, object]:
     }
 
 
-def evalset_entry(evalset: EvalSet) -> EvalSetEntry:
+def evalset_entry(evalset: "EvalSet") -> "EvalSetEntry":
     warnings = [
         f'the key "{miss.key}" is not read (in {len(miss.ids)} of {counted(len(evalset), "example")}). '
         f'Was "{miss.meant}" meant? Rename the key, or name it in the marker: '
@@ -259,7 +268,7 @@ def evalset_entry(evalset: EvalSet) -> EvalSetEntry:
     return entry
 
 
-def evalset_text(entry: EvalSetEntry) -> str:
+def evalset_text(entry: "EvalSetEntry") -> str:
     """Return an eval set with its size: "support.jsonl, 240", or "support.jsonl, 24 of 240, sample 0.1"."""
     parts = f", sample {entry['sample']:g}" if "sample" in entry else ""
     parts += f", shard {entry['shard']}" if "shard" in entry else ""
@@ -271,7 +280,7 @@ def entry_name(entry: Mapping[str, Any]) -> str:
     return score_name(entry["spec"], entry)
 
 
-def compared_names(entries: Iterable[ScoreEntry]) -> set[str]:
+def compared_names(entries: Iterable["ScoreEntry"]) -> set[str]:
     return {
         entry_name(entry)
         for entry in entries
@@ -288,13 +297,13 @@ def sliced_name(entry: Mapping[str, Any]) -> str:
 class Recorded(Protocol):
     """What the entry of a test has of its record, a `pytest_rageval.run.base.TestRecord`."""
 
-    examples: tuple[Example, ...]
+    examples: tuple["Example", ...]
     retriever: str
 
-    def dependencies_of(self, request: ScoreRequest) -> Dependencies:
+    def dependencies_of(self, request: ScoreRequest) -> "Dependencies":
         pass
 
-    def ranking_of(self, example: Example, k: int) -> Ranking | None:
+    def ranking_of(self, example: "Example", k: int) -> "Ranking | None":
         pass
 
 
@@ -320,7 +329,7 @@ class TestEntryBuilder:
     def __init__(
         self,
         record: Recorded,
-        definition: Callable[[ScoreRequest], ScoreDef],
+        definition: Callable[[ScoreRequest], "ScoreDef"],
         *,
         record_property: Callable[[str, float], None],
         match_share: float,
@@ -337,7 +346,7 @@ class TestEntryBuilder:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def add_score(self, score: Score, threshold: Threshold) -> None:
+    def add_score(self, score: Score, threshold: "Threshold") -> None:
         """Add a score, whose rankings the entry describes.
 
         Scores whose rankings are in random order come last: for each question, the first ranking with the largest

@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_rageval.core.extensions import declared
 from pytest_rageval.core.outcome import REFERENCE_LATENCY, Outcome, Score, Tally
 from pytest_rageval.core.policy import NOTABLE_DESIGN_EFFECT
-from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, join_counted, join_first
-from pytest_rageval.reports.document import ComparisonEntry, ExampleEntry, ReferenceEntry, ScoreEntry
 from pytest_rageval.stats.intervals import MEAN
 
 if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.drop_tests import DropTestResult
+    from pytest_rageval.gate.verdict import ThresholdResult
+    from pytest_rageval.reports.document import ComparisonEntry, ExampleEntry, ReferenceEntry, ScoreEntry
 
 # Few scores are compared.
 AnchorPin: Final = Lazy("baseline.entries", "AnchorPin")
 drop_interval_text: Final = Lazy("gate.sentences", "drop_interval_text")
 
-NoteText = Callable[[ScoreEntry], str]
+NoteText = Callable[["ScoreEntry"], str]
 
 MAX_REASONS: Final = 5  # maximum number of different reasons in a note
 
@@ -52,7 +52,7 @@ def _reasons_text(key: str, entry: Mapping[str, Any]) -> str:
     return f"{reasons.total()} {key}: {join_counted(texts, MAX_REASONS, ' reasons')}"
 
 
-def comparisons_entry(result: ThresholdResult) -> dict[str, object]:
+def comparisons_entry(result: "ThresholdResult") -> dict[str, object]:
     """Return the keys `baseline`, `anchor` and `reference`: the comparison with each of them, and its test."""
     entry: dict[str, object] = {"baseline": None}
     if result.comparison is not None and not result.stopped_early:
@@ -61,13 +61,17 @@ def comparisons_entry(result: ThresholdResult) -> dict[str, object]:
         entry["anchor"] = {**pin._asdict(), **_comparison_entry(result.anchor.comparison, result.anchor)}
     if (ratio_test := result.ratio) is not None:
         interval = ratio_test.interval and list(ratio_test.interval)
-        entry["reference"] = ReferenceEntry(
-            value=ratio_test.reference, ratio=ratio_test.ratio, interval=interval, n=ratio_test.n
-        )
+        reference: ReferenceEntry = {
+            "value": ratio_test.reference,
+            "ratio": ratio_test.ratio,
+            "interval": interval,
+            "n": ratio_test.n,
+        }
+        entry["reference"] = reference
     return entry
 
 
-def _comparison_entry(comparison: "Comparison", test: "DropTestResult | None") -> ComparisonEntry:
+def _comparison_entry(comparison: "Comparison", test: "DropTestResult | None") -> "ComparisonEntry":
     entry: ComparisonEntry = {
         "mean": comparison.mean,
         "drop": comparison.drop,
@@ -96,26 +100,26 @@ def _comparison_entry(comparison: "Comparison", test: "DropTestResult | None") -
     }
 
 
-def _baseline_text(entry: ScoreEntry) -> str:
+def _baseline_text(entry: "ScoreEntry") -> str:
     """Return the comparison with the baseline: "baseline 0.792, drop 0.029 (p = 0.21)"."""
     baseline = cast("ComparisonEntry", entry["baseline"])
     return _comparison_text(entry, baseline, f"baseline {baseline['mean']:.3f}")
 
 
-def _anchor_text(entry: ScoreEntry) -> str:
+def _anchor_text(entry: "ScoreEntry") -> str:
     """Return the comparison with the anchor: "anchor 0.876 (pinned at 1a2b3c4, 7 updates ago), drop 0.064 (…)"."""
     anchor = entry["anchor"]
     pin = AnchorPin(anchor["commit"], anchor["date"], anchor["updates"])
     return _comparison_text(entry, anchor, f"anchor {anchor['mean']:.3f} ({pin})")
 
 
-def p_of_drop(entry: ScoreEntry, comparison: ComparisonEntry) -> float | None:
+def p_of_drop(entry: "ScoreEntry", comparison: "ComparisonEntry") -> float | None:
     """Return the p-value of the test of a drop, which says nothing about a gain; a strict one excludes a drop."""
     is_told = comparison["drop"] > 0 or (entry["threshold"] or {}).get("strict")
     return comparison.get("p_value") if is_told else None
 
 
-def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) -> str:
+def _comparison_text(entry: "ScoreEntry", baseline: "ComparisonEntry", name: str) -> str:
     n = baseline["n"]
     failed = len(baseline.get("failed", ()))
     examples = entry["n"] + failed
@@ -139,7 +143,7 @@ def _comparison_text(entry: ScoreEntry, baseline: ComparisonEntry, name: str) ->
     return f"{text}; design effect of shared gold {effect:.1f}" if is_notable else text
 
 
-def _reference_text(entry: ScoreEntry) -> str:
+def _reference_text(entry: "ScoreEntry") -> str:
     """Return the ratio of latencies: "3.021 times the reference's 0.2 s [2.850, 3.204]"."""
     reference = entry["reference"]
     interval = reference["interval"]
@@ -147,7 +151,7 @@ def _reference_text(entry: ScoreEntry) -> str:
     return f"{reference['ratio']:.3f} times the reference's {reference['value']:.3g} s{spread}"
 
 
-def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
+def change_text(entry: "ScoreEntry", *, p_value: bool = False) -> str:
     """Return the change of a score from its baseline: "−0.029", or "±0"; empty without a baseline."""
     baseline = entry.get("baseline")
     if baseline is None:
@@ -160,18 +164,18 @@ def change_text(entry: ScoreEntry, *, p_value: bool = False) -> str:
     return f"{'−' if drop > 0 else '+'}{abs(drop):.3f}{chance}"
 
 
-def significant_gain(entry: ScoreEntry) -> float | None:
+def significant_gain(entry: "ScoreEntry") -> float | None:
     baseline = entry.get("baseline") or {}
     is_gain = baseline.get("interval", (0, 0))[1] < 0 and entry["verdict"] == "pass"
     return -baseline["drop"] if is_gain else None
 
 
-def slices_entry(result: ThresholdResult) -> dict[str, object]:
+def slices_entry(result: "ThresholdResult") -> dict[str, object]:
     tag = result.threshold.by
     return {"by": {"tag": tag, "slices": [_slice_entry(part, tag) for part in result.slices]}} if tag else {}
 
 
-def _slice_entry(result: ThresholdResult, tag: str) -> dict[str, object]:
+def _slice_entry(result: "ThresholdResult", tag: str) -> dict[str, object]:
     return {
         "value": result.threshold.where[tag],
         **mean_entry(result.score),
@@ -200,7 +204,7 @@ def warnings_entry(warnings: Sequence[str]) -> dict[str, list[str]]:
     return {"warnings": list(warnings)} if warnings else {}
 
 
-def _slices_text(entry: ScoreEntry) -> str:
+def _slices_text(entry: "ScoreEntry") -> str:
     """Return the slices: "the worst of 3 by topic; then shipping 0.700 fail, account 0.900 pass"."""
     others = [
         f"{item['value']} {'-' if item['mean'] is None else format(item['mean'], '.3f')} {item['verdict']}"
@@ -210,7 +214,7 @@ def _slices_text(entry: ScoreEntry) -> str:
     return f"{worst}; then {', '.join(others)}" if others else worst
 
 
-def slice_warnings(entry: ScoreEntry) -> Iterator[tuple[dict[str, object], str]]:
+def slice_warnings(entry: "ScoreEntry") -> Iterator[tuple[dict[str, object], str]]:
     """Yield each warning of the slices of a threshold with `by`, after the slice.
 
     The worst slice is left out: its warnings are the warnings of the entry itself.
@@ -228,7 +232,7 @@ def repeats_entry(score: Score) -> dict[str, object]:
     return {"spread": score.spread, "runs": len(score.repeats) + 1, **partly}
 
 
-def _repeats_text(entry: ScoreEntry) -> str:
+def _repeats_text(entry: "ScoreEntry") -> str:
     partly_scored = entry.get("partly_scored", 0)
     verb = "has" if partly_scored == 1 else "have"
     partly = f"; {partly_scored} {verb} no score in some of them" if partly_scored else ""
@@ -246,11 +250,11 @@ def companion_entry(score: Score) -> dict[str, object]:
     return {"beside": means} if means else {}
 
 
-def _companion_text(entry: ScoreEntry) -> str:
+def _companion_text(entry: "ScoreEntry") -> str:
     return f"for comparison {', '.join(f'{name} {mean:.3f}' for name, mean in entry['beside'].items())}"
 
 
-def scores_by_id(examples: Iterable[ExampleEntry]) -> dict[str, float]:
+def scores_by_id(examples: Iterable["ExampleEntry"]) -> dict[str, float]:
     return {example["id"]: example["score"] for example in examples if example["score"] is not None}
 
 
@@ -267,14 +271,14 @@ def common_entry(entry: Mapping[str, Any], name: str, other: Mapping[str, Any]) 
     return {"common": {"with": name, "n": len(pairs), "mean": fmean(own), "other": fmean(others)}}
 
 
-def _common_text(entry: ScoreEntry) -> str:
+def _common_text(entry: "ScoreEntry") -> str:
     """Return both means: "over the 41 questions in common with rel.citation@5: 0.671, and there 0.203"."""
     common = entry["common"]
     shared = f"over the {counted(common['n'], 'question')} in common with {common['with']}"
     return f"{shared}: {common['mean']:.3f}, and there {common['other']:.3f}"
 
 
-def _ignored_text(entry: ScoreEntry) -> str:
+def _ignored_text(entry: "ScoreEntry") -> str:
     keywords = ", ".join(f"{keyword}={value!r}" for keyword, value in entry["ignored"].items())
     return f"{keywords} changes nothing here: the score has no answer from several passages"
 
@@ -291,7 +295,7 @@ def votes_entry(score: Score) -> dict[str, object]:
     return {"judge_votes": asdict(tally) | rates} if tally.verdicts else {}
 
 
-def _votes_text(entry: ScoreEntry) -> str:
+def _votes_text(entry: "ScoreEntry") -> str:
     """Return the rates: "flip rate 25.0% (1 of 4 verdicts), minority 9.1% (1 of 11 votes)"."""
     tally = Tally(**{name: entry["judge_votes"][name] for name in asdict(Tally())})
     unread = f", {counted(tally.unread, 'vote')} not read" if tally.unread else ""

@@ -6,13 +6,12 @@ Other reports use the same texts.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.text import counted, plural, singular
 from pytest_rageval.reports.anomalies import all_zero_reason, anomalies_text
 from pytest_rageval.reports.build import evalset_text, sliced_name
-from pytest_rageval.reports.document import ScoreEntry, TestEntry
 from pytest_rageval.reports.layout import WIDTH, align_columns
 from pytest_rageval.reports.notes import (
     NOTE_TEXTS,
@@ -21,6 +20,9 @@ from pytest_rageval.reports.notes import (
     significant_gain,
     slice_warnings,
 )
+
+if TYPE_CHECKING:
+    from pytest_rageval.reports.document import ScoreEntry, TestEntry
 
 MARKS: Final[Mapping[str, str]] = {
     "pass": "✅",
@@ -82,7 +84,7 @@ def headline(document: Mapping[str, Any]) -> str:
     return f"rageval: {', '.join(counts)}{stopped}"
 
 
-def _threshold_counts(tests: Sequence[TestEntry]) -> Iterator[str]:
+def _threshold_counts(tests: Sequence["TestEntry"]) -> Iterator[str]:
     verdicts = Counter(verdict for test in tests for verdict in _verdicts(test))
     total = verdicts.total()
     noun = f" of {counted(total, 'threshold')}"
@@ -93,7 +95,7 @@ def _threshold_counts(tests: Sequence[TestEntry]) -> Iterator[str]:
             noun = ""
 
 
-def _test_counts(tests: Sequence[TestEntry]) -> Iterator[str]:
+def _test_counts(tests: Sequence["TestEntry"]) -> Iterator[str]:
     """Yield the counts of tests by outcome, without the tests that have a failed threshold.
 
     Such a test failed by an assertion of its own, for example.
@@ -111,7 +113,7 @@ def _test_counts(tests: Sequence[TestEntry]) -> Iterator[str]:
             yield f"{count} {'other ' if has_thresholds else ''}{plural(count, 'test')} {outcome}"
 
 
-def _verdicts(test: TestEntry) -> list[str]:
+def _verdicts(test: "TestEntry") -> list[str]:
     """Return the verdicts of a test's thresholds; "expected" for a failure in a test that was expected to fail."""
     verdicts = (entry["verdict"] for entry in (*test["scores"], *test.get("calibration", ())))
     is_expected = test["outcome"] == "xfailed"
@@ -122,12 +124,12 @@ def _verdicts(test: TestEntry) -> list[str]:
     ]
 
 
-def by_urgency(tests: Sequence[TestEntry]) -> list[TestEntry]:
+def by_urgency(tests: Sequence["TestEntry"]) -> list["TestEntry"]:
     """Return the tests sorted: failed thresholds first, then other failures, inconclusive, passed and skipped tests."""
     return sorted(tests, key=_urgency)
 
 
-def _urgency(test: TestEntry) -> int:
+def _urgency(test: "TestEntry") -> int:
     verdicts = set(_verdicts(test))
     if test["outcome"] in FAILING_OUTCOMES:
         return 0 if FAILING_VERDICTS & verdicts else 1
@@ -136,7 +138,7 @@ def _urgency(test: TestEntry) -> int:
     return 2 if "inconclusive" in verdicts else 3
 
 
-def test_name(test: TestEntry) -> str:
+def test_name(test: "TestEntry") -> str:
     """Return the node id of a test with its eval set: "test_a.py::test_support  (support.jsonl, 240)"."""
     evalset = test.get("evalset")
     return f"{test['nodeid']}  ({evalset_text(evalset)})" if evalset else str(test["nodeid"])
@@ -165,7 +167,7 @@ class Row(str):
         return row
 
 
-def table_lines(tests: Sequence[TestEntry], columns: int = WIDTH) -> list[str]:
+def table_lines(tests: Sequence["TestEntry"], columns: int = WIDTH) -> list[str]:
     """Return the table of scores in lines: for each test its name, a row for each score, and notes."""
     cells = [_cells(entry) for test in tests for entry in test["scores"]]
     head, *rows = _fit([Cells(*HEAD), *cells], columns)
@@ -196,7 +198,7 @@ def _fit(rows: Sequence[Cells], columns: int) -> list[list[str]]:
     ]
 
 
-def _cells(entry: ScoreEntry) -> Cells:
+def _cells(entry: "ScoreEntry") -> Cells:
     mean, unscored, change = entry["mean"], entry["unscored"], change_text(entry)
     if mean is None:
         value, n = "stopped early" if "early_stop" in entry else "-", "-"
@@ -207,7 +209,7 @@ def _cells(entry: ScoreEntry) -> Cells:
     return Cells(entry["verdict"] or "-", sliced_name(entry), value, bound, n, interval)
 
 
-def interval_text(entry: ScoreEntry) -> str:
+def interval_text(entry: "ScoreEntry") -> str:
     """Return the 95% interval of a mean, "0.489 to 0.687"; "-" without one."""
     return " to ".join(map(number_text, entry["ci95"])) if entry["ci95"] else "-"
 
@@ -217,7 +219,7 @@ def number_text(value: float) -> str:
     return f"{value:.3f}" if abs(value) >= 0.0005 or not value else f"{value:.2g}"  # noqa: PLR2004 - rounds to 0.001
 
 
-def threshold_text(entry: ScoreEntry) -> str:
+def threshold_text(entry: "ScoreEntry") -> str:
     """Return the bounds of a threshold with their signs: "≥ 0.85 ↓ 0.02"; "-" without bounds."""
     threshold = entry["threshold"] or {}
     bounds = ((sign, threshold.get(keyword)) for keyword, sign in SIGNS.items())
@@ -225,7 +227,7 @@ def threshold_text(entry: ScoreEntry) -> str:
     return " ".join([*texts, *(["strict"] if threshold.get("strict") else [])]) or "-"
 
 
-def note_lines(test: TestEntry, told: set[str] | None = None) -> Iterator[str]:
+def note_lines(test: "TestEntry", told: set[str] | None = None) -> Iterator[str]:
     """Yield the notes below the rows of a test, each as a line without indentation.
 
     `told` is what was said of the eval set below other tests, and by failures, and is not repeated; None to repeat it.
@@ -257,7 +259,7 @@ def note_lines(test: TestEntry, told: set[str] | None = None) -> Iterator[str]:
     yield from chain.from_iterable(map(agreement_lines, test.get("agreement", ())))
 
 
-def _counts_text(entry: ScoreEntry) -> str:
+def _counts_text(entry: "ScoreEntry") -> str:
     counts = entry.get("counts", {})
     if not any(counts.values()):
         return ""
@@ -265,7 +267,7 @@ def _counts_text(entry: ScoreEntry) -> str:
     return ", ".join(f"{count} {singular(noun) if count == 1 else noun}" for count, noun in nouns)
 
 
-def warning_lines(tests: Sequence[TestEntry]) -> list[str]:
+def warning_lines(tests: Sequence["TestEntry"]) -> list[str]:
     evalsets = [evalset for test in tests if (evalset := test.get("evalset"))]
     lines = [f"{entry['name']}: {warning}" for entry in evalsets for warning in entry.get("warnings", ())]
     # Several tests may have the same eval set: its warnings are shown once.
@@ -279,7 +281,7 @@ def warning_lines(tests: Sequence[TestEntry]) -> list[str]:
     return [f"warning: {line}" for line in lines]
 
 
-def _all_zero_warning(entry: ScoreEntry) -> Iterator[tuple[dict[str, object], str]]:
+def _all_zero_warning(entry: "ScoreEntry") -> Iterator[tuple[dict[str, object], str]]:
     """Yield the slice and a warning if a threshold does not fail although every question scores 0.
 
     The reason may be that the ids of retrieved passages are not of the same kind as the ids of gold passages.
@@ -325,7 +327,7 @@ def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str
     return [f"accept this drop{' and all other changes' if merge else ''}: {command}"]
 
 
-def gains_text(test: TestEntry) -> str:
+def gains_text(test: "TestEntry") -> str:
     """Return the significant gains of a test: "recall@3 gained 0.030, which is significant"; empty without a gain."""
     gains = [
         f"{sliced_name(entry)} gained {gain:.3f}"
@@ -335,7 +337,9 @@ def gains_text(test: TestEntry) -> str:
     return f"{', '.join(gains)}, which {'is' if len(gains) == 1 else 'are'} significant" if gains else ""
 
 
-def gain_lines(tests: Iterable[TestEntry], argument: Callable[[str], str], merge: str = "") -> Iterator[str]:
+def gain_lines(
+    tests: Iterable["TestEntry"], argument: Callable[[str], str], merge: str = ""
+) -> Iterator[str]:
     for test in tests:
         if gains := gains_text(test):
             command = update_command([argument(test["nodeid"])], merge)

@@ -9,7 +9,8 @@ from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome, Score, Tally
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.options.settings import Settings
-from pytest_rageval.reports.build import entry_name
+from pytest_rageval.reports.build import SCORE_KEYS, entry_name
+from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.notes import NOTE_TEXTS, change_text
 from pytest_rageval.reports.settings import header_line, models_text, settings_entry
 from tests.unit.gate.scored import verdict_on
@@ -30,6 +31,10 @@ DESIGNED = {
 }
 LLM = {"requests": 4, "failed": 0}
 BOUND = Threshold("llm_reteval@2", min=0.75)
+
+
+def test_the_keys_of_an_entry_have_the_order_of_their_types() -> None:
+    assert tuple(ScoreEntry.__annotations__) == SCORE_KEYS
 
 
 def test_an_entry_has_everything_about_a_score(score: Score) -> None:
