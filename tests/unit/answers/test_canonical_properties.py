@@ -1,5 +1,6 @@
 """Properties of canonical comparison that hold for every text."""
 
+from itertools import product
 from unittest.mock import MagicMock, patch
 
 import pytest
@@ -18,9 +19,8 @@ _TEXTS = st.one_of(
     st.text(), st.lists(_PIECES, max_size=10).map(" ".join), st.lists(_PIECES, max_size=10).map("".join)
 )
 _FIGURE_WORDS = (
-    "a an the half quarter quarters third thirds dozen hundred ten nineteen 5 20 21st 1974 3.5 9.30 1/2 9:30 70 ' 's s "
-    "am a.m. p m oclock past to and or minutes week weeks year second of in - / , . may nov century centuries bc ad "
-    "once every twice over not less than some usd % ii lake 4k \u6771"
+    "a an the half quarter quarters third thirds dozen hundred ten 5 1974 3.5 1/2 9:30 ' s st am a.m. p m oclock past "
+    "to and or minutes weeks year of in - / , . may nov century bc ad once every over less than some usd % ii lake 4k"
 )
 
 
@@ -67,14 +67,14 @@ def test_no_word_is_read_at_once_that_may_start_more(text: str) -> None:
     assert parsing.parse.__wrapped__(text) == expected
 
 
-@given(text=st.lists(st.sampled_from(_FIGURE_WORDS.split()), max_size=6).map(" ".join))
-def test_readers_that_are_left_out_would_read_nothing(text: str) -> None:
-    lexemes = split_lexemes(fold(text))
-    for index, lexeme in enumerate(lexemes):
-        if dates.is_lone_number(lexemes, index):
-            assert dates.read_clock_time(lexemes, index) is None
-            assert dates.read_dates(lexemes, index) == dates.read_years(lexemes, index)
-        if parsing._read_rate_or_figures(lexemes, index, None) is None:
-            assert parsing._read_figures(lexemes, index) is None
-        if parsing._lone_token(lexeme.text, lexeme.kind):
-            assert parsing._read_rate_or_figures(lexemes, index, None) is None
+def test_readers_that_are_left_out_would_read_nothing() -> None:
+    firsts = "10", "twenty", "1970", "9.30", "21st", "half", "a", "an", "over", "once", "every", "lake"
+    lasts = "", "s", "m", "may", "12 may", "past ten", "century", "a week", "lake"
+    for first, space, second, last in product(firsts, ("", " "), _FIGURE_WORDS.split(), lasts):
+        lexemes = split_lexemes(fold(f"{first}{space}{second} {last}"))
+        if dates.is_lone_number(lexemes, 0):
+            assert dates.read_clock_time(lexemes, 0) is None
+            assert dates.read_dates(lexemes, 0) == dates.read_years(lexemes, 0)
+        starts_figure = parsing._read_rate_or_figures(lexemes, 0, None) is not None
+        assert starts_figure or parsing._read_figures(lexemes, 0) is None
+        assert not (starts_figure and parsing._lone_token(lexemes[0].text, lexemes[0].kind))
