@@ -4,17 +4,17 @@ import email
 import json
 import threading
 import time
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Self
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from tests.http_server import HTTPAnswer, HTTPRequest, HTTPServerThread
 from tests.llm_server import clerk
 
 Refusal = tuple[int, dict[str, Any]]
 
 
-class BatchServer:
+class BatchServer(HTTPServerThread):
     """A server that replies to chat completions and responses, live and in batches.
 
     Attributes:
@@ -39,6 +39,7 @@ class BatchServer:
     """
 
     def __init__(self, model: Callable[[str], str] = clerk) -> None:
+        super().__init__()
         self.model = model
         self.polls = 0
         self.refuse: Callable[[dict[str, Any]], Refusal | None] = lambda _: None
@@ -58,22 +59,7 @@ class BatchServer:
         self.events: list[str] = []
         self._polled: dict[str, int] = {}
         self._lock = threading.RLock()
-        server = self
-
-        class Handler(_Handler):
-            owner = server
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.url = f"{self.origin}/v1"
 
     @property
     def asked(self) -> list[dict[str, Any]]:
@@ -100,9 +86,17 @@ class BatchServer:
             counts = {"input_tokens": 10, "output_tokens": 2}
         return 200, {"id": "1", "model": body["model"], **answer, **({"usage": counts} if self.usage else {})}
 
-    def handle(self, method: str, target: str, content: bytes, kind: str) -> tuple[int, Any]:
+    def respond(self, request: HTTPRequest) -> HTTPAnswer:
+        status, body = self._handle(
+            request.method, request.content, urlsplit(request.target), request.headers
+        )
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return status, {"content-type": "application/json"}, data
+
+    def _handle(
+        self, method: str, content: bytes, url: SplitResult, headers: Mapping[str, str]
+    ) -> tuple[int, Any]:
         """Return the status and the body of the response to an HTTP request; bytes are sent unchanged."""
-        url = urlsplit(target)
         path = url.path.removeprefix("/v1")
         if any(f"{method} {path}".startswith(unsupported) for unsupported in self.without):
             return 404, {"error": {"message": f"Invalid URL ({method} {url.path})"}}
@@ -112,7 +106,7 @@ class BatchServer:
             return self.reply(path, body)
         with self._lock:
             if (method, path) == ("POST", "/files"):
-                event, answer = "upload", (200, self._upload(content, kind))
+                event, answer = "upload", (200, self._upload(content, headers["content-type"]))
             elif (method, path) == ("POST", "/batches"):
                 event, answer = "create", self._create(json.loads(content))
             elif path == "/batches":
@@ -212,26 +206,3 @@ class BatchServer:
     def _content(self, file_id: str) -> bytes:
         self._event("content")
         return self.files[file_id]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    owner: ClassVar[BatchServer]
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def _answer(self) -> None:
-        content = self.rfile.read(int(self.headers.get("content-length") or 0))
-        status, body = self.owner.handle(
-            self.command, self.path, content, self.headers.get("content-type", "")
-        )
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    do_GET = do_POST = _answer  # noqa: N815 - names of the base class
-
-    def log_message(self, *_: object) -> None:
-        pass

@@ -2,16 +2,15 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from tests.http_server import HTTPAnswer, HTTPRequest, HTTPServerThread
 
-@dataclass
-class Collector:
+
+class Collector(HTTPServerThread):
     """A collector that receives events while its context manager is active.
 
     Attributes:
@@ -22,49 +21,26 @@ class Collector:
         url: the URL of the collector.
     """
 
-    replies: list[tuple[int, Mapping[str, str], bytes]] = field(default_factory=list)
-    requests: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
-    bodies: list[ExportLogsServiceRequest] = field(default_factory=list)
-    hang: threading.Event = field(default_factory=threading.Event)
-    url: str = ""
+    protocol = "HTTP/1.0"
 
-    def __enter__(self) -> Self:
-        collector = self
-        collector.hang.set()
+    def __init__(self) -> None:
+        super().__init__()
+        self.replies: list[HTTPAnswer] = []
+        self.requests: list[tuple[str, Mapping[str, str]]] = []
+        self.bodies: list[ExportLogsServiceRequest] = []
+        self.hang = threading.Event()
+        self.hang.set()
+        self.url = self.origin
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                collector.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
-                collector.bodies.append(Parse(body, ExportLogsServiceRequest()))
-                collector.hang.wait(60)
-                queued = collector.replies
-                status, headers, content = queued.pop(0) if queued else (200, {}, b"")
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: object) -> None:
-                """Ignore errors of connections that the client has closed, as in tests of timeouts."""
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        return self
+    def respond(self, request: HTTPRequest) -> HTTPAnswer:
+        self.requests.append((request.target, request.headers))
+        self.bodies.append(Parse(request.content, ExportLogsServiceRequest()))
+        self.hang.wait(60)
+        return self.replies.pop(0) if self.replies else (200, {}, b"")
 
     def __exit__(self, *_: object) -> None:
         self.hang.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().__exit__()
 
     @property
     def resource(self) -> dict[str, Any]:

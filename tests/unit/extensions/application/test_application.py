@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +17,7 @@ from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.application.application import Application, application_of, read_parts
 from pytest_rageval.extensions.application.capture import captured, record, recording
 from pytest_rageval.retrievers import adapt_retriever
+from tests.http_server import HTTPAnswer, HTTPRequest, HTTPServerThread
 
 SOURCES = [{"id": "d1", "text": "One."}, {"id": "d2", "text": "Two."}]
 
@@ -299,28 +298,20 @@ def test_opentelemetry(loop: BackgroundEventLoop) -> None:
     assert ranking.ids == ("d1",)
 
 
-class _Server(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        is_known = self.headers["X-Key"] == "secret" and body["q"] != "fail"
-        reply = json.dumps({"answer": f"{body['q']} {body['user']}", "sources": SOURCES} if is_known else {})
-        self.send_response(200 if is_known else 500)
-        self.send_header("Content-Length", str(len(reply)))
-        self.end_headers()
-        self.wfile.write(reply.encode())
+class _Application(HTTPServerThread):
+    protocol = "HTTP/1.0"
 
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
+    def respond(self, request: HTTPRequest) -> HTTPAnswer:
+        body = json.loads(request.content)
+        if request.headers["x-key"] != "secret" or body["q"] == "fail":
+            return 500, {}, b"{}"
+        return 200, {}, json.dumps({"answer": f"{body['q']} {body['user']}", "sources": SOURCES}).encode()
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), _Server) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/ask?key=1"
-        server.shutdown()
-        thread.join()
+    with _Application() as server:
+        yield f"{server.origin}/ask?key=1"
 
 
 def test_an_application_at_a_url(loop: BackgroundEventLoop, url: str) -> None:

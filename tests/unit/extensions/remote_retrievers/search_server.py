@@ -1,12 +1,12 @@
-"""A search over three passages, as a server at a URL: `python search_server.py SECONDS` prints its port."""
+"""A search over three passages, as a server at a URL: run as a module with SECONDS, it prints its port."""
 
 import json
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
+
+from tests.http_server import HTTPAnswer, HTTPRequest, HTTPServerThread
 
 PASSAGES = {
     "kb-1": "Refunds take five working days.",
@@ -25,55 +25,22 @@ def found(query: str, k: int) -> dict[str, Any]:
     return {"hits": [{"source": document} for document in search(query, k)]}
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 128  # with the usual 5, connections that begin together are reset
-
-    def handle_error(self, *_: object) -> None:
-        """Be silent about a client that has gone away."""
-
-
-class SearchServer:
+class SearchServer(HTTPServerThread):
     """`answer` returns status, headers and text for the number of a request and its body."""
 
     def __init__(
         self, answer: Callable[[int, Any], tuple[int, Mapping[str, str], str]] | None = None
     ) -> None:
+        super().__init__()
         self.answer = answer or (lambda _, body: (200, {}, json.dumps(found(**body))))
         self.requests: list[tuple[str, str, dict[str, str], Any]] = []
-        outer = self
+        self.url = f"{self.origin}/search"
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_POST(self) -> None:
-                text = self.rfile.read(int(self.headers.get("content-length", 0)))
-                body = json.loads(text) if text else None
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                outer.requests.append((self.command, self.path, headers, body))
-                status, extra, answer = outer.answer(len(outer.requests), body)
-                self.send_response(status)
-                for name, value in {**extra, "Content-Length": str(len(answer.encode()))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(answer.encode())
-
-            do_GET = do_POST  # noqa: N815 - as the base class calls it
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}/search"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def respond(self, request: HTTPRequest) -> HTTPAnswer:
+        body = json.loads(request.content) if request.content else None
+        self.requests.append((request.method, request.target, request.headers, body))
+        status, headers, text = self.answer(len(self.requests), body)
+        return status, headers, text.encode()
 
 
 def main(seconds: float) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -203,7 +204,8 @@ def test_requests_take_about_as_long_as_those_of_a_bare_client() -> None:
     Then 1,000 requests, 16 at a time, to a server that takes 50 ms take at most 1.15 times as long as those of a bare
     client. Their computing time does not depend on what else the machine does.
     """
-    command = [sys.executable, search_server.__file__, "0"]
+    command = [sys.executable, "-m", search_server.__name__, "0"]
+    root = Path(__file__).parents[4]
     questions = [f"question {n}" for n in range(500)]
 
     async def bare(url: str) -> None:
@@ -222,7 +224,9 @@ def test_requests_take_about_as_long_as_those_of_a_bare_client() -> None:
         found = await asyncio.gather(*(retriever(question, 3) for question in questions))
         assert all(len(documents) == 3 for documents in found)
 
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         url = f"http://127.0.0.1:{int(process.stdout.readline())}/search"
         best = dict.fromkeys((bare, ours), float("inf"))
