@@ -25,8 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.benchmarks.speed import project, serve
 
 BUDGET = Path(__file__).with_suffix(".json")
-# How many look-ups share a statement depends on the machine. So do the calls of a cached example: 1,265 on a slow
-# machine, where an example finishes before the next one starts, and 1,337 on a fast one, where it waits for the stage.
+# A resumed coroutine counts as a call of each of its frames: examples take turns, so that they read replies together.
 SLACK = 1.05, 0.1
 FEW, MANY = 100, 300  # examples
 RANKING = ["recall@3", "ndcg@3"]
