@@ -9,7 +9,8 @@ are in a spool.
 import json
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from math import inf, isnan, nan
 from sys import intern
 from types import NoneType
@@ -52,8 +53,8 @@ class SpooledExample(Mapping[str, object]):
         """As `dict.get`; faster than the inherited method, since it is called for each of 100,000 examples."""
         if key == "score":
             return self.score
-        if key == "under" and self.under is not None:
-            return self.under
+        if key == "under":
+            return default if self.under is None else self.under
         return self._spooled.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -133,6 +134,15 @@ class SpooledExamples(Mapping[str, SpooledExample]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
+    def score_of(self, key: str) -> float | None:
+        score = self._scores[self.index[key]]
+        return None if score is None or isnan(score) else score
+
+    def ids_under(self, digest: str) -> AbstractSet[str]:
+        if len(self._under) == 1:
+            return self.index.keys() if self._under[0] in {None, digest} else frozenset()
+        return {name for name, row in self.index.items() if self._under[row] in {None, digest}}
+
     @property
     def scores(self) -> Iterator[float | None]:
         """The score of each example, without reading the spool."""
@@ -150,6 +160,20 @@ def spooled_examples(
         stored.append(example["score"], example.get("under"), position)
         index[name] = len(index)
     return cast("Mapping[str, BaselineExample]", stored.close(index) if index else {})
+
+
+def ids_under(examples: Mapping[str, BaselineExample], digest: str) -> AbstractSet[str]:
+    """Return the ids of the examples that were scored under the fingerprint with this digest."""
+    if isinstance(examples, SpooledExamples):
+        return examples.ids_under(digest)
+    return {name for name, example in examples.items() if example.get("under", digest) == digest}
+
+
+def score_getter(examples: Mapping[str, BaselineExample]) -> Callable[[str], float | None]:
+    """Return a function of an id that returns the score of the example, and creates no example."""
+    return (
+        examples.score_of if isinstance(examples, SpooledExamples) else lambda name: examples[name]["score"]
+    )
 
 
 class _Digest(str):

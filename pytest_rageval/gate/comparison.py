@@ -7,6 +7,7 @@ from math import fsum
 from typing import Any
 
 from pytest_rageval.baseline.entries import IGNORED_KEYS, BaselineExample, BaselineScore
+from pytest_rageval.baseline.file import ids_under, score_getter
 from pytest_rageval.core.errors import StaleBaselineError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
@@ -141,10 +142,11 @@ class Comparison:
     def _lowered(self, outcomes: Iterable[Outcome]) -> "Comparison":
         drops = self.drops_by_id
         values = {outcome.example.id: outcome for outcome in self.outcomes}
+        score_of = score_getter(self.before.examples)
         for outcome in outcomes:
             name = outcome.example.id
             values[name] = replace(outcome, value=self.lowest)
-            drops[name] = (self.before.examples[name]["score"] or 0.0) - self.lowest
+            drops[name] = (score_of(name) or 0.0) - self.lowest
         return replace(
             self,
             outcomes=tuple(values.values()),
@@ -189,9 +191,9 @@ def compare(
     changes = question_changes(examples, before, changed, is_slice=bool(score.slice))
     not_comparable = {*changes.new, *changes.edited}
     same = [outcome for outcome in score.outcomes if outcome.example.id not in not_comparable]
-    scored, old_values = [], []
+    scored, old_values, score_of = [], [], score_getter(before.examples)
     for outcome in same:
-        if (old_value := before.examples[outcome.example.id].get("score")) is not None:
+        if (old_value := score_of(outcome.example.id)) is not None:
             scored.append(outcome)
             old_values.append(old_value)
     lowest = min([score.reach[0], *old_values])
@@ -241,9 +243,9 @@ def question_changes(
 
     If they are those of a slice, others were not removed.
     """
-    present = {
-        example.id: example.id in changed or _old_example(example, before) is None for example in examples
-    }
+    # A merge without a conflict may put an example of one branch under the fingerprint of another.
+    current = ids_under(before.examples, before.fingerprint_digest)
+    present = {example.id: example.id in changed or example.id not in current for example in examples}
     return QuestionChanges(
         removed=() if is_slice else tuple(name for name in before.examples if name not in present),
         new=tuple(name for name in present if name not in before.examples),
@@ -268,7 +270,10 @@ def _value_text(value: Any) -> str:
 
 def is_comparable(example: Example, before: BaselineScore) -> bool:
     """Whether the baseline has an entry of the same question under the same fingerprint."""
-    return not changed_questions([example], before) and _old_example(example, before) is not None
+    if changed_questions([example], before):
+        return False
+    old, current = before.examples.get(example.id), before.fingerprint_digest
+    return old is not None and old.get("under", current) == current
 
 
 def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set[str]:
@@ -283,11 +288,3 @@ def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set
         ):
             changed.add(example.id)
     return changed
-
-
-def _old_example(example: Example, before: BaselineScore) -> BaselineExample | None:
-    """Return the example in the baseline; None if it has none under the same fingerprint."""
-    old = before.examples.get(example.id)
-    # A merge without a conflict may put an example of one branch under the fingerprint of another.
-    current = before.fingerprint_digest
-    return None if old is None or old.get("under", current) != current else old
