@@ -63,6 +63,10 @@ PLAIN_TYPES: Final = frozenset((str, dict, int))
 FIELD_TYPES: Final = frozenset(product([str], [str, type(None)], [float, type(None)], [dict]))
 """The types of text, id, score and metadata of a `Document` that needs no conversion."""
 
+PLAIN_KEYS: Final = frozenset({"text", "id", "score"})
+PLAIN_FIELD_TYPES: Final = frozenset({(str, str, float), (str, str, type(None))})
+"""The types of the values at these keys if none of them needs a conversion."""
+
 SPAN_TYPES: Final = (str, int, int)
 
 
@@ -413,6 +417,21 @@ def _bounded(document: Document) -> Document:
     return replace(document, text=text, id=None if name is None else bounded_text(name, "an id"))
 
 
+def _plain_document(item: object) -> Document | None:
+    """Return the document of a dict of text, id and perhaps a score, as most retrievers return it.
+
+    None if it is another item, or if a value needs a conversion or may be too long. The document is the same as that of
+    `document_from`, in a third of the time.
+    """
+    if type(item) is not dict or not PLAIN_KEYS.issuperset(item) or "text" not in item or "id" not in item:
+        return None
+    text, name, score = item["text"], item["id"], item.get("score")
+    if (type(text), type(name), type(score)) not in PLAIN_FIELD_TYPES or score != score:  # noqa: PLR0124 - NaN
+        return None
+    is_plain = is_identifier(name) and len(text) + len(name) <= MAX_TEXT_LENGTH
+    return Document(text, name, score) if is_plain else None
+
+
 def _read_documents(
     returned: object, where: str, id_path: str, sample: FieldSample | None = None
 ) -> list[Document]:
@@ -423,7 +442,8 @@ def _read_documents(
     documents = []
     for rank, item in enumerate(items, 1):
         try:
-            documents.append(_bounded(document_from(item, id_path)))
+            plain = None if id_path else _plain_document(item)
+            documents.append(plain or _bounded(document_from(item, id_path)))
         except CallableError as error:
             message = f"returned for {{question}}{where}, at rank {rank}, a document that {error}"
             problem = str(error).partition(":")[0]

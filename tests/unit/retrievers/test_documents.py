@@ -295,3 +295,36 @@ def test_documents_whose_missing_ids_were_printed_stay_apart() -> None:
     """`str(None)` as the id of several documents does not make them one document."""
     documents = retrieval_from([{"id": "None", "text": "a"}, {"id": "None", "text": "b"}]).documents
     assert len(Ranking.of("q", [document_from(item) for item in documents])) == 2
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"id": "a", "text": "t"},
+        {"id": "a", "text": "t", "score": 0.5},
+        {"id": "a", "text": "", "score": None},
+        {"id": " a ", "text": "t"},
+        {"id": "none", "text": "t"},
+        {"id": "", "text": "t"},
+        {"id": 7, "text": "t"},
+        {"id": None, "text": "t"},
+        {"id": "a", "text": None},
+        {"id": "a", "text": ["t"]},
+        {"id": "a", "text": "t", "score": 1},
+        {"id": "a", "text": "t", "score": float("nan")},
+        {"id": "a", "text": "t", "score": "0.5"},
+        {"id": "a", "score": 0.5},
+        {"text": "t", "score": 0.5},
+        {"id": "a", "text": "t", "source": "a.md", "metadata": {"start_index": 0}},
+    ],
+)
+def test_the_items_of_a_result_are_read_as_one_item_is(item: Any) -> None:
+    [document] = retrieval_from([item]).documents
+    assert repr(document) == repr(document_from(item))
+    assert type(document.metadata) is dict
+
+
+@pytest.mark.parametrize("key", ["text", "id"])
+def test_the_usual_items_are_bounded_too(key: str) -> None:
+    with pytest.raises(InvalidResult, match="1,000,001 characters"):
+        retrieval_from([{"id": "a", "text": "t"} | {key: "x" * 1_000_001}])
