@@ -227,10 +227,14 @@ class Ranking(Sequence[Document]):
         cls, query: str, documents: Sequence[Document], k: int | None = None, **attributes: Any
     ) -> "Ranking":
         """Return a ranking without repeated documents, cut at k (not cut if k is None), with further attributes."""
-        unique: dict[str, Document] = {}
-        for document in documents:
-            unique.setdefault(document.identity, document)
-        ranked = tuple(unique.values())
+        ranked = tuple(documents)
+        ids = {document.id if document.chunk_id is None else None for document in ranked}
+        # Of most rankings the ids tell that no document is repeated.
+        if None in ids or len(ids) < len(ranked):
+            unique: dict[str, Document] = {}
+            for document in ranked:
+                unique.setdefault(document.identity, document)
+            ranked = tuple(unique.values())
         excess = 0 if k is None else len(ranked) - k
         missing, surplus = max(-excess, 0), max(excess, 0)
         return cls(query, ranked[:k], len(documents) - len(ranked), missing, surplus, **attributes)

@@ -260,7 +260,9 @@ def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int]
         return None
     grades = dict(zip(keys.of_gold, [passage.grade for passage in gold], strict=True))
     ranked = enumerate(keys.of_ranking)
-    return tuple([(position, grade) for position, key in ranked if (grade := grades.pop(key, 0))])
+    return tuple(
+        [(position, grade) for position, key in ranked if key in grades and (grade := grades.pop(key))]
+    )
 
 
 class _Keys(NamedTuple):

@@ -139,7 +139,9 @@ class SpooledDocuments(CreatedDocuments):
     def __init__(self, documents: Sequence[Document], spool: Spool) -> None:
         super().__init__(
             len(documents),
-            textless=len([document for document in documents if not document.text.strip()]),
+            textless=len(
+                [document for document in documents if not document.text or document.text.isspace()]
+            ),
             has_chunk_ids=[document.chunk_id for document in documents].count(None) < len(documents),
         )
         self._spool = spool
