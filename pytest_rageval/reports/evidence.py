@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from pytest_rageval.baseline.entries import BaselineExample
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Outcome, Score
-from pytest_rageval.core.ranking import Ranking
+from pytest_rageval.core.ranking import Ranking, texts_of
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.lib.spool import Spool, SpooledList, spooled_list
 from pytest_rageval.models.budget import count_tokens
@@ -49,9 +49,11 @@ class Retrievals:
     def of(self, name: str) -> Ranking | None:
         """Return the ranking of a question. Its documents are in memory until another question is asked for."""
         if name != self._read[0]:
-            ranking = self.rankings[name] if name in self.rankings else self.unscored.get(name)
-            self._read = name, _in_memory(ranking)
+            self._read = name, _in_memory(self._ranking(name))
         return self._read[1]
+
+    def _ranking(self, name: str) -> Ranking | None:
+        return self.rankings[name] if name in self.rankings else self.unscored.get(name)
 
     def of_outcome(self, outcome: Outcome) -> Ranking | None:
         """Return the ranking of a score with its documents in memory; the same object as `of` if it is the longest."""
@@ -61,8 +63,9 @@ class Retrievals:
     def tokens(self, name: str) -> int | None:
         """Return the estimated tokens of a question's documents in a prompt; None if one of them has no text."""
         if name not in self._tokens:
-            ranking = self.of(name)
-            texts = numbered_list([document.text for document in ranking]) if ranking else ""
+            # Without the other details of a question, its documents are not created for their texts.
+            ranking = self._ranking(name) if name != self._read[0] else self._read[1]
+            texts = numbered_list(texts_of(ranking.documents)) if ranking else ""
             self._tokens[name] = None if ranking and ranking.textless else count_tokens(texts)
         return self._tokens[name]
 

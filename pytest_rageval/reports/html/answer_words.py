@@ -24,8 +24,8 @@ def mark_answer_words(passage: str, answer: str, question: str) -> list[tuple[st
     >>> mark_answer_words("Parcels arrive within 5 days.", "It takes 5 days.", "When do parcels arrive?")
     [('Parcels arrive within ', False), ('5 days', True), ('.', False)]
     """
-    answer_words, question_words = _words(answer), _words(question)
-    new_words = answer_words - question_words
+    answer_words = _words(answer)
+    new_words = answer_words and answer_words - _words(question)
     if not new_words:
         return [(passage, False)]
     matches = list(WORD.finditer(passage))
