@@ -31,6 +31,14 @@ def test_identity_is_the_id_or_else_the_text_at_its_place(one, other, *, same):
     assert (one.identity == other.identity) is same
 
 
+def test_a_chunk_under_two_ids_is_one_document_and_two_chunks_of_one_are_two() -> None:
+    first, same, other = (
+        Document("x", name, chunk_id=chunk) for name, chunk in (("1", "c1"), ("2", "c1"), ("1", "c2"))
+    )
+    assert Ranking.of("?", [first, same]).documents == (first,)
+    assert Ranking.of("?", [first, other]).documents == (first, other)
+
+
 def test_documents_with_metadata_can_be_hashed() -> None:
     assert (
         len({Document("x", "1", metadata={"pages": [1]}), Document("x", "1", metadata={"pages": [1]})}) == 1

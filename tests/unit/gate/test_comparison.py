@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from pytest_rageval.baseline.entries import BaselineScore
+from pytest_rageval.baseline.file import spooled_examples
 from pytest_rageval.core.errors import StaleBaselineError
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.gate.comparison import compare, is_comparable
+from pytest_rageval.lib.spool import Spool
 from pytest_rageval.lib.text import counted
 from tests.unit.gate.scored import Values, before_of, comparison_of, example, ranked, score_of
 
@@ -69,12 +71,13 @@ def test_the_worst_case_of_what_is_lost() -> None:
         assert [pair.drop for pair in worst.pairs] == drops
 
 
-def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint() -> None:
+@pytest.mark.parametrize("stored", [dict, lambda examples: spooled_examples(examples.items(), Spool())])
+def test_a_score_of_another_branch_is_not_compared_under_this_ones_fingerprint(stored: Any) -> None:
     before = before_of({"a": 1.0, "b": 1.0, "c": 1.0}, fingerprint={"generator": "m2", "package": "0.1"})
     other = before_of({"b": 1.0}, fingerprint={"generator": "m1", "package": "0.1"})
     unmarked = {"c": {"score": 1.0}}
     merged = BaselineScore(
-        before.questions, before.fingerprint, {**before.examples, **other.examples, **unmarked}
+        before.questions, before.fingerprint, stored({**before.examples, **other.examples, **unmarked})
     )
     now = {"generator": "m2", "package": "0.2"}
     comparison = compare(score_of({"a": 0.0, "b": 0.0, "c": 0.0}), now, merged)

@@ -8,7 +8,7 @@ from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.scores import gold_matching
-from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels
+from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels, match_by_id
 from pytest_rageval.scores.near_duplicates import shingles
 
 
@@ -57,6 +57,11 @@ def test_labels_are_grades_in_rank_order() -> None:
 def test_a_gold_passage_is_credited_once() -> None:
     """Two documents with the gold text count once, at the better rank."""
     assert _labels([Document("x", "1"), Document("x", "2")], Gold(text="x")) == [1, 0]
+
+
+def test_a_gold_passage_under_two_forms_of_its_id_is_credited_once() -> None:
+    ranking = Ranking.of("?", [Document("x", "101"), Document("y", "7"), Document("z", "101.0")])
+    assert match_by_id(ranking, [Gold(id="101", grade=2), Gold(id="7", grade=0)]) == ((0, 2),)
 
 
 def test_an_empty_ranking_has_no_labels() -> None:
