@@ -24,7 +24,7 @@ def _one_by_one(text: str) -> bool:
     )
     with (
         patch.object(abstention, "_NEGATIVE_WORD", re.compile("")),
-        patch.object(abstention, "_ANY_PATTERN", any_form),
+        patch.object(abstention, "_any_pattern", lambda: any_form),
     ):
         return abstains.__wrapped__(text)
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.user_code import UserCallable, is_cached
+from pytest_rageval.calls.user_code import is_cached
 from pytest_rageval.core.errors import CallableError, InputError, MissingReplyError, Unscored
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.models.api import Functions
@@ -100,10 +101,9 @@ def test_another_version_is_computed_again(world: World) -> None:
 
 def test_the_version_is_part_of_the_identity(world: World) -> None:
     session = world.session()
-    loop = BackgroundEventLoop()
-    first, second = (UserCallable("g", session.cached(world.slow, version=v), loop) for v in "12")
-    assert first.identity.endswith("slow@1")
-    assert second.identity.endswith("slow@2")
+    first, second = (identity_of(session.cached(world.slow, version=v)) for v in "12")
+    assert first.endswith("slow@1")
+    assert second.endswith("slow@2")
 
 
 @pytest.mark.parametrize(
