@@ -63,7 +63,7 @@ def _files() -> dict[str, Path]:
 def _imported(name: str) -> ModuleType:
     """Import an extension from its path. In an idle run, pytest's import hook would take longer than all the imports.
 
-    The hook rewrites the assertions of plugins, and reads each of their modules by itself.
+    The hook rewrites the assertions of plugins, and reads and compiles each of their modules.
     """
     full_name = f"{PACKAGE}.{name}"
     if full_name not in sys.modules:

@@ -94,6 +94,7 @@ class CreatedDocuments(_Documents):
         return tuple([document.text for document in self.create()])
 
     def create(self) -> tuple[Document, ...]:
+        # A subclass creates them; this is no `abstractmethod`, since the class is none of `abc`.
         raise NotImplementedError
 
     if not TYPE_CHECKING:
