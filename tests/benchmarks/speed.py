@@ -170,12 +170,13 @@ print((time.perf_counter() - began) / len(pairs))
 
 INDEX = """
 import random, string
+from itertools import accumulate
 from pytest_rageval import BM25Retriever
 
 rng = random.Random(0)
 names = ["".join(rng.choices(string.ascii_lowercase, k=8)) for _ in range(50_000)]
-weights = [1 / (rank + 10) for rank in range(len(names))]
-retriever = BM25Retriever([" ".join(rng.choices(names, weights, k=60)) for _ in range(100_000)])
+weights = list(accumulate(1 / (rank + 10) for rank in range(len(names))))
+retriever = BM25Retriever([" ".join(rng.choices(names, cum_weights=weights, k=60)) for _ in range(100_000)])
 retriever("a", 10)
 """
 
