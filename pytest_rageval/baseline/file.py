@@ -8,7 +8,7 @@ are in a spool.
 
 import json
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from math import inf, isnan, nan
@@ -18,6 +18,7 @@ from typing import Any, Final, Self, cast
 
 from pytest_rageval.baseline.entries import AnchorEntry, BaselineEntry, BaselineExample
 from pytest_rageval.lib.spool import Spool
+from pytest_rageval.lib.text import unique_keys
 
 SCHEMA: Final = 2
 
@@ -200,7 +201,7 @@ class _Decoder:
 
     def decode(self, pairs: list[tuple[str, Any]]) -> Mapping[str, object]:
         """Return an object of the file. It is the `object_pairs_hook` of the decoder."""
-        decoded = _unique_keys(pairs)
+        decoded = unique_keys(pairs)
         # "digest" and "scores" may be the ids of two questions, too.
         if "digest" in decoded and "scores" in decoded and type(decoded["digest"]) is not _Digest:
             try:
@@ -251,21 +252,6 @@ def take_entries(document: dict[str, object]) -> None:
         texts = (anchor.get("date"), anchor.get("commit", ""))
         if "updates" not in anchor or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"{where} does not say when it was pinned, by date, commit and updates")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of the file as a dict.
-
-    Raises:
-        ValueError: a key occurs twice. Of two scores of the same question it is unknown which one is right.
-    """
-    decoded = dict(pairs)
-    if len(decoded) < len(pairs):
-        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(
-            f"{json.dumps(twice)} occurs twice in one object, as after a merge that kept both sides"
-        )
-    return decoded
 
 
 def _parse_integer(digits: str) -> int | float:

@@ -20,7 +20,7 @@ from typing import IO, Any, Final, NoReturn, cast
 from pytest_rageval.core.errors import InputError, require
 from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import to_plain
-from pytest_rageval.lib.text import parse_failure
+from pytest_rageval.lib.text import parse_failure, unique_keys
 
 MAX_LINE_BYTES: Final = 64 * 2**20  # a longer line is not a record, and would fill the memory
 CHUNK_BYTES: Final = 2**16  # read from a JSON document at once
@@ -207,7 +207,9 @@ def _parse_finite(digits: str) -> float:
     return number if math.isfinite(number) else _refuse_constant(digits[:40])
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_finite)
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_parse_finite
+)
 
 
 def json_elements(path: Path, key: str | None = None) -> Iterator[tuple[str, Any]]:

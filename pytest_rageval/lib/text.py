@@ -7,9 +7,10 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 
 def counted(number: int, noun: str) -> str:
@@ -282,6 +283,15 @@ def join_unspaced(text: str) -> str:
     '1974年のNew York'
     """
     return text if text.isascii() else _unspaced_patterns()[2].sub("", text)
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a JSON file as a dict; ValueError if a key occurs twice: it is unknown which one is right."""
+    decoded = dict(pairs)
+    if len(decoded) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f'"{twice:.40}" occurs twice in one object, as after a merge that kept both sides')
+    return decoded
 
 
 def parse_failure(error: ValueError | RecursionError) -> str:

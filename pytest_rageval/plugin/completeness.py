@@ -189,6 +189,10 @@ class CompletenessPlugin(_SelectionPlugin):
         return reasons
 
     @property
+    def _is_named(self) -> bool:
+        return "baseline" in self._settings.sources
+
+    @property
     def _by_testmon(self) -> bool:
         return bool(getattr(getattr(self._config, "testmon_config", None), "select", False))
 
@@ -226,7 +230,9 @@ class CompletenessPlugin(_SelectionPlugin):
         if session.exitstatus not in COMPLETE_STATUSES or session.shouldstop or session.shouldfail:
             return
         # Most projects have no baseline and need not import the modules that read it.
-        if not (settings.baseline_ref or os.path.exists(settings.baseline)):  # noqa: PTH110 - never raises
+        if not (
+            settings.baseline_ref or self._is_named or os.path.exists(settings.baseline)  # noqa: PTH110 - never raises
+        ):
             return
         claims = self.claims()
         if not (settings.require_baseline or any(self._compared.values()) or "" in claims):
@@ -253,14 +259,15 @@ class CompletenessPlugin(_SelectionPlugin):
         if (
             any(suite_lines(self.suite))
             or failing_gates(self.gate)
-            or (self._problem and settings.require_baseline)
+            or (self._problem and (settings.require_baseline or self._is_named))
         ):
             fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         required = self._settings.require_baseline
         if self._problem:
-            print_lines(terminalreporter, [self._problem], red=required, yellow=not required)
+            red = required or self._is_named
+            print_lines(terminalreporter, [self._problem], red=red, yellow=not red)
         if self.gate:
             from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines  # noqa: PLC0415
 

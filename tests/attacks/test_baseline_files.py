@@ -197,6 +197,15 @@ def test_a_baseline_that_was_named_has_to_be_there(good, how):
     good.run("--rageval-baseline=evals/mian.json", passed=2)
 
 
+def test_a_baseline_that_was_named_has_to_be_there_for_bounds_too(good):
+    """With `min` alone no score is compared, but a baseline that is found also has the list of gated tests."""
+    good.test(GATE.format(bounds="min=0.1"))
+    result = good.run(
+        "--rageval-baseline=evals/mian.json", passed=1, shows="*cannot be read: there is no such file."
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
 def test_a_link_that_leads_nowhere_is_no_first_run(good):
     path = good.path / "rageval_baseline.json"
     path.unlink()

@@ -103,9 +103,13 @@ class _VerdictParser:
         start = r"""[\s*_\#>"'`(]*+"""
         self._verdict_at_start = re.compile(rf"{start} {label}? {verdict}", flags)
         self._stated_at_start = re.compile(rf"{start} (?: {label} | {unlabelled} ) {verdict}", flags)
-        # A label must begin a line or a sentence. Inside a sentence it may be part of a quotation.
+        # A label must begin a line or a sentence. Inside a sentence it may be part of a quotation. The end of a verdict
+        # is only looked at, because the next label may begin after its full stop.
         self._labelled = re.compile(
-            rf"(?: ^ | [.!?][\"')]?\s ) {lead} {label} {verdict}", flags | re.MULTILINE
+            rf"""(?: ^ | [.!?][\"')]?\s ) {lead} {label}
+            (?= {verdict}
+            )""",
+            flags | re.MULTILINE,
         )
         self._restated = re.compile(restated, flags)
         self._object_keys = {*labels.split("|"), *keys.split("|")}
@@ -221,7 +225,8 @@ _YES_NO: Final = _VerdictParser(
     # After another colon, as in "Reference: yes", it is quoted.
     restated=r"""(?: ^ | [.,;!?()\n\u2013\u2014-] | (?:(?<=yes)|(?<=no)) :
         | \b(?:verdict|(?:my|final|overall)\ answer)\ is ) [ *_]{0,3}
-        (?: (?:and|but|however|though|although|yet|still|actually|rather|or|wait|so|overall|then) [ ,]{1,2} ){0,3}
+        (?: (?:and|but|however|though|although|yet|still|also|actually|arguably|rather|or|wait|so|overall|then)
+            [ ,]{1,2} ){0,3}
         [*_]{0,2} (yes|no|true|false|correct|incorrect|not\ correct) (?!-?\w) [*_"'`)]*+
         (?: \s*$ | \s*[.,:;!?(\u2013\u2014-] | [ \t]*\n )""",
     last_line="yes no",

@@ -14,6 +14,12 @@ K_NAMES: Final = (
 )  # fmt: skip
 """Usual names of the parameter for the number of documents, the likeliest first."""
 
+NO_COUNT: Final = frozenset({
+    "candidates", "characters", "chars", "length", "offset", "page", "retries", "seed", "skip", "start", "timeout",
+    "tokens", "words",
+})  # fmt: skip
+"""Words in the name of an argument that is no number of documents."""
+
 CONTEXT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "history": ("history",),
     "filters": ("filters", "filter"),
@@ -76,7 +82,7 @@ def adapt(function: Callable[..., Any]) -> Search:
     The argument for k is, by the first rule that applies:
 
     1. the second argument, if its name is in `K_NAMES`, or it is required, or its default is an integer, or it is part
-       of `*args`, or the signature is unknown; but not if its name is in `CONTEXT_NAMES`;
+       of `*args`, or the signature is unknown; but not if its name is in `CONTEXT_NAMES`, or has a word of `NO_COUNT`;
     2. a later argument whose name is in `K_NAMES`, by keyword;
     3. none. The caller cuts the result at k.
 
@@ -248,5 +254,8 @@ def _second_is_k(parameters: list[inspect.Parameter]) -> bool:
     second = next(iter(parameters[1:]), None)
     if second is None or second.kind not in POSITIONAL or second.name in ALL_CONTEXT_NAMES:
         return False
+    if second.name in K_NAMES:
+        return True
     is_integer = isinstance(second.default, int) and not isinstance(second.default, bool)
-    return second.default is second.empty or is_integer or second.name in K_NAMES
+    may_be_k = second.default is second.empty or is_integer
+    return may_be_k and NO_COUNT.isdisjoint(second.name.lower().split("_"))

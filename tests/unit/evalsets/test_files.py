@@ -99,6 +99,7 @@ def test_elements_are_what_json_reads(tmp_path_factory, values, chunk, indent):
         ('[{"a": 1},\n {"a": ', None, "line 2 is not JSON as expected: Expecting value."),
         ('[{"a": 1}', None, "line 1 is not JSON as expected: it ends before ','."),
         ('[{"a": 1}] []', None, "line 1 is not JSON as expected: more follows after its end."),
+        ('[{"a": 1, "a": 2}]', None, 'line 1 is not JSON as expected: "a" occurs twice in one object'),
         ("[NaN]", None, "line 1 is not JSON as expected: NaN is not a finite number."),
         ("[1e999]", None, "line 1 is not JSON as expected: 1e999 is not a finite number."),
         ('["a\tb"]', None, "line 1 is not JSON as expected: Invalid control character at."),
