@@ -50,14 +50,7 @@ class PickledRetriever(NamedTuple):
     id_path: str  # see `document_from`
 
 
-class Signature(NamedTuple):
-    """How a retriever is called: see `Search`; `asynchronous` if it is async."""
-
-    context: Mapping[str, bool]
-    own_k: int | None
-    default_k: int | None
-    asynchronous: bool
-    description: str
+SIGNATURE: Final = ("context", "own_k", "default_k", "description")  # the fields of `Search` that are sent
 
 
 class ChunkResult(NamedTuple):
@@ -72,14 +65,13 @@ _called: Final[set[str]] = set()
 _loading: Final = threading.Lock()
 
 
-def read_signature(pickled: PickledRetriever) -> Signature | str:
+def read_signature(pickled: PickledRetriever) -> tuple[bool, dict[str, Any]] | str:
+    """Return whether the retriever is async, and its `SIGNATURE`; or the error message if it cannot be loaded."""
     try:
         search = _load_search(pickled)
     except CallableError as error:
         return str(error)
-    return Signature(
-        dict(search.context), search.own_k, search.default_k, is_async(search.retrieve), search.description
-    )
+    return is_async(search.retrieve), {name: getattr(search, name) for name in SIGNATURE}
 
 
 def answer_chunk(
@@ -124,17 +116,14 @@ def _load_search(pickled: PickledRetriever) -> Search:
                 raise CallableError(str(error)) from None
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 what = f"{pickled.name} could not be made in a process of rageval_executor"
-                message = f"{CallableError.from_exception(what, error)}{_import_hint(error)}"
-                raise CallableError(message) from None
+                hint = IMPORT_HINT if isinstance(error, ImportError | AttributeError) else ""
+                raise CallableError(f"{CallableError.from_exception(what, error)}{hint}") from None
         return _loaded[pickled.token]
 
 
-def _import_hint(error: Exception) -> str:
-    if not isinstance(error, ImportError | AttributeError):
-        return ""
-    return (
-        "\nThe processes import it by its name: define it in a module of your package that they can import."
-    )
+IMPORT_HINT: Final = (
+    "\nThe processes import it by its name: define it in a module of your package that they can import."
+)
 
 
 def _answer_call(search: Search, pickled: PickledRetriever, call: Call) -> RemoteResult:
@@ -202,19 +191,13 @@ def retriever_in_executor(  # noqa: PLR0913 - see adapt_retriever
         raise _executor_error(executor, name, "was loaded", error) from error
     if isinstance(signature, str):
         raise CallableError(signature)
-    if signature.asynchronous:
+    asynchronous, fields = signature
+    if asynchronous:
         raise InputError(
             f"{name} is async, and is called for all questions at once in this process: rageval_executor is for a sync "
             "one.\nLeave rageval_executor out, or return the sync form of the retriever."
         )
-    sender = _ChunkSender(executor, pickled, loop)
-    search = Search(
-        sender.retrieve,
-        signature.context,
-        signature.own_k,
-        signature.default_k,
-        description=signature.description,
-    )
+    search = Search(_ChunkSender(executor, pickled, loop).retrieve, **fields)
     return Retriever(search, loop, name=name, read=read_remote_result, max_concurrency=MAX_CONCURRENCY)
 
 
@@ -316,9 +299,9 @@ class _ChunkSender:
         self._send()
 
     def _fail(self, chunk: list[_PendingCall], error: BaseException) -> None:
-        questions = "" if not chunk else f" for {chunk[0].call[0]!r:.80}"
-        questions += f" and {len(chunk) - 1} more" if len(chunk) > 1 else ""
-        message = str(_executor_error(self._executor, self._retriever.name, f"ran{questions}", error))
+        more = f" and {len(chunk) - 1} more" if len(chunk) > 1 else ""
+        when = f"ran for {chunk[0].call[0]!r:.80}{more}"
+        message = str(_executor_error(self._executor, self._retriever.name, when, error))
         self._failed = self._loop.runs, message
         _fail(chunk, message)
 

@@ -12,7 +12,7 @@ from contextlib import chdir, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pytest_rageval.cli.console import echo, echo_err
 from pytest_rageval.core.errors import InputError
@@ -412,19 +412,25 @@ def _path_literal(path: Path) -> str:
 
 
 def _settings_file() -> Path:
-    for name in ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"):
-        if os.path.lexists(name):
-            return Path(name)
-    with suppress(OSError, ValueError):
-        if "pytest" in tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig")).get("tool", {}):
-            return Path("pyproject.toml")
-    for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
-        with suppress(OSError, ValueError, configparser.Error):
-            parser = configparser.RawConfigParser()
-            parser.read(name, encoding="utf-8")
-            if section in parser:
-                return Path(name)
-    return Path("pytest.ini")
+    """Return the file that pytest reads its settings from; a new one if there is none."""
+    if own := next(filter(os.path.lexists, ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")), ""):
+        return Path(own)
+    others = map(Path, ("pyproject.toml", "tox.ini", "setup.cfg"))
+    return next((path for path in others if _read_settings(path) is not None), Path("pytest.ini"))
+
+
+def _read_settings(path: Path) -> Mapping[str, object] | None:
+    """Return pytest's settings in a file; None if it has none, or cannot be read."""
+    with suppress(OSError, ValueError, configparser.Error):
+        if path.suffix == ".toml":
+            content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            table = (content.get("tool", {}) if path.name == "pyproject.toml" else content).get("pytest")
+            return table and {**table, **table.get("ini_options", {})}
+        parser = configparser.RawConfigParser()
+        parser.read(path, encoding="utf-8")
+        section = "tool:pytest" if path.name == "setup.cfg" else "pytest"
+        return dict(parser[section]) if section in parser else None
+    return None
 
 
 def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
@@ -434,20 +440,8 @@ def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
 
 
 def _setting(name: str) -> list[str]:
-    path, value = _settings_file(), None
-    with suppress(OSError, ValueError, configparser.Error):
-        if path.suffix == ".toml":
-            content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-            parents = [content, content.get("tool", {})]
-            pytest_tables = [parent["pytest"] for parent in parents if "pytest" in parent]
-            tables = [inner for table in pytest_tables for inner in (table.get("ini_options", {}), table)]
-            value = next((table[name] for table in tables if name in table), None)
-        else:
-            parser = configparser.RawConfigParser()
-            parser.read(path, encoding="utf-8")
-            section = "tool:pytest" if path.name == "setup.cfg" else "pytest"
-            value = parser.get(section, name, fallback=None)
-    return value.split() if isinstance(value, str) else [*map(str, value or ())]
+    value: Any = (_read_settings(_settings_file()) or {}).get(name) or ()
+    return value.split() if isinstance(value, str) else [*map(str, value)]
 
 
 def _write(path: Path, file: ProjectFile) -> None:

@@ -347,14 +347,15 @@ def value_range(points: Sequence[Point]) -> tuple[float, float]:
     values = [
         value
         for mean, point in scored
-        for value in (mean, *_clamp(point.interval, mean - limit, mean + limit), point.baseline, point.anchor)
+        for value in (
+            mean,
+            *(min(max(end, mean - limit), mean + limit) for end in point.interval or ()),
+            point.baseline,
+            point.anchor,
+        )
         if value is not None
     ]
     return min(values, default=0.0), max(values, default=0.0)
-
-
-def _clamp(interval: tuple[float, float] | None, low: float, high: float) -> tuple[float, ...]:
-    return () if interval is None else tuple(min(max(end, low), high) for end in interval)
 
 
 def axis_range(values: Sequence[float]) -> tuple[float, float]:

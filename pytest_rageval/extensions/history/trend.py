@@ -197,7 +197,8 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
     first, last = runs[0], runs[-1]
     of = f", the last of {to_one_line(last.name)}" if last.commit else ""
     yield f"{format_count(len(runs), 'run')} from {first.time:%Y-%m-%d %H:%M} to {last.time:%Y-%m-%d %H:%M}{of}"
-    ascii_only = not _encodable(BARS)
+    encoding = sys.stdout.encoding or "ascii"
+    ascii_only = BARS.encode(encoding, "replace").decode(encoding) != BARS
     for nodeid, scores in groupby(series(runs).items(), key=lambda item: item[0].nodeid):
         yield ""
         yield to_one_line(nodeid)
@@ -243,11 +244,3 @@ def _evalset_notes(scored_runs: Sequence[tuple[Run, Point]]) -> Iterator[str]:
     for (_, before), (run, after) in pairwise(scored_runs):
         if before.evalset != after.evalset:
             yield f"note: the eval set changed in {to_one_line(run.name)}: means before it are of other questions"
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True

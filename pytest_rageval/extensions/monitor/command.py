@@ -85,10 +85,7 @@ def lower_end(counts: Counts, alpha: float) -> float:
 
 
 def pooled(days: Iterable[Counts]) -> Counts:
-    total: Counter[float] = Counter()
-    for counts in days:
-        total.update(counts)
-    return total
+    return sum(map(Counter, days), Counter[float]())
 
 
 def mean_of(counts: Counts) -> float:

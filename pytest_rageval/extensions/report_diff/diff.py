@@ -57,11 +57,6 @@ class ReportedScore:
     test: TestEntry
     entry: ScoreEntry
 
-    @property
-    def statistic(self) -> str | None:
-        """The statistic of the score if it is not a mean, such as "p95"; None for a mean."""
-        return self.entry.get("statistic")
-
 
 class PairedTest(NamedTuple):
     """The result of a paired two-sided test; all fields are None if no question is scored in both reports."""
@@ -167,15 +162,13 @@ class ScoreComparison:
 def compare_reports(before: Report, after: Report) -> tuple[list[ScoreComparison], list[str]]:
     first, second = _reported_scores(before), _reported_scores(after)
     shared = [key for key in first if key in second]
-    comparisons = [
-        _compare_scores(key, first[key], second[key]) for key in shared if not first[key].statistic
-    ]
+    times = [key for key in shared if first[key].entry.get("statistic")]
+    comparisons = [_compare_scores(key, first[key], second[key]) for key in shared if key not in times]
     notes = [
         *(
             f"{to_one_line(key.label)} of {to_one_line(key.nodeid)} is left out: times are not comparable between "
             "machines and runs"
-            for key in shared
-            if first[key].statistic
+            for key in times
         ),
         *_settings_notes(before.document, after.document),
         *_reworded_notes(comparisons),
@@ -212,19 +205,14 @@ def _reported_scores(report: Report) -> dict[ScoreKey, ReportedScore]:
     scores: dict[ScoreKey, ReportedScore] = {}
     for test in report.document["tests"]:
         for entry in test["scores"]:
-            key, score = _reported_score(test, entry)
-            scores.setdefault(key, score)
+            where = ", ".join(f"{name}={value!r}" for name, value in sorted(entry["where"].items()))
+            settings = tuple(
+                f"{name}={entry[name]}" for name in SCORE_KEYWORDS if entry.get(name) is not None
+            )
+            values = {example["id"]: example["score"] for example in entry["examples"]}
+            score = ReportedScore(entry["mean"], values, _question_data(test, entry), test, entry)
+            scores.setdefault(ScoreKey(test["nodeid"], entry["spec"], where, settings), score)
     return scores
-
-
-def _reported_score(test: TestEntry, entry: ScoreEntry) -> tuple[ScoreKey, ReportedScore]:
-    where = ", ".join(f"{name}={value!r}" for name, value in sorted(entry["where"].items()))
-    settings = tuple(
-        f"{keyword}={entry[keyword]}" for keyword in SCORE_KEYWORDS if entry.get(keyword) is not None
-    )
-    values = {example["id"]: example["score"] for example in entry["examples"]}
-    score = ReportedScore(entry["mean"], values, _question_data(test, entry), test, entry)
-    return ScoreKey(test["nodeid"], entry["spec"], where, settings), score
 
 
 def _question_data(test: TestEntry, entry: ScoreEntry) -> dict[str, dict[str, object]]:

@@ -57,7 +57,7 @@ def read_phoenix(record: Mapping[str, object], place: str) -> Iterator[TraceReco
         parent=str(first_field(fields, "parent_id", "parentId", "parent_span_id") or ""),
         kind=SPAN_KINDS.get(str(fields.get("span_kind")).lower(), SpanKind.OTHER),
         # OpenTelemetry's console exporter has the status code within `status`.
-        failed="ERROR" in (fields.get("status_code"), get_path(fields, "status", "status_code")),
+        failed="ERROR" in (fields.get("status_code"), get_path(fields, "status.status_code")),
         start=parse_time(fields.get("start_time")),
         end=parse_time(fields.get("end_time")),
     )
@@ -88,10 +88,8 @@ def read_otlp(record: Mapping[str, object], place: str) -> Iterator[TraceRecord]
         yield from _read_attributes(span, nest_dotted_keys(_attributes_by_key(otlp_span.get("attributes"))))
         for event in extract_objects(otlp_span.get("events")):
             if event.get("name") == "gen_ai.evaluation.result":
-                evaluation = get_path(
-                    nest_dotted_keys(_attributes_by_key(event.get("attributes"))), "gen_ai", "evaluation"
-                )
-                yield from extract_feedback(span.id, [evaluation])
+                attributes = nest_dotted_keys(_attributes_by_key(event.get("attributes")))
+                yield from extract_feedback(span.id, [get_path(attributes, "gen_ai.evaluation")])
 
 
 def read_attributes(attributes: Mapping[str, object]) -> Iterator[tuple[str, tuple[Document, ...]]]:
@@ -128,40 +126,26 @@ def _plain_value(value: Any, levels: int = MAX_LEVELS) -> Any:
 
 def _read_attributes(span: Span, attributes: Mapping[str, object]) -> Iterator[TraceRecord]:
     """Set the fields of a span from its attributes (OpenInference or GenAI conventions); yield it and its feedback."""
-    kind = first_not_none(
-        get_path(attributes, "openinference", "span", "kind"),
-        get_path(attributes, "gen_ai", "operation", "name"),
-    )
+    kind = get_path(attributes, "openinference.span.kind", "gen_ai.operation.name")
     span.kind = span.kind if kind is None else SPAN_KINDS.get(str(kind).lower(), SpanKind.OTHER)
-    output = get_path(attributes, "output", "value")
+    output = get_path(attributes, "output.value")
     span.question = extract_question(
         first_not_none(
-            get_path(attributes, "gen_ai", "retrieval", "query", "text"),
-            get_path(attributes, "reranker", "query"),
-            get_path(attributes, "input", "value"),
-            unwrap_list(get_path(attributes, "llm", "input_messages")),
-            get_path(attributes, "gen_ai", "input", "messages"),
+            get_path(attributes, "gen_ai.retrieval.query.text", "reranker.query", "input.value"),
+            unwrap_list(get_path(attributes, "llm.input_messages")),
+            get_path(attributes, "gen_ai.input.messages"),
         )
     )
-    messages = unwrap_list(
-        first_not_none(
-            get_path(attributes, "llm", "output_messages"),
-            get_path(attributes, "gen_ai", "output", "messages"),
-        )
-    )
+    messages = unwrap_list(get_path(attributes, "llm.output_messages", "gen_ai.output.messages"))
     # For a model, `output.value` may be the whole response of its server: prefer the messages.
     span.answer = extract_answer(
         first_not_none(messages, output) if span.kind is SpanKind.MODEL else first_not_none(output, messages)
     )
     if span.kind is SpanKind.SEARCH:
-        listed = first_not_none(
-            get_path(attributes, "retrieval", "documents"),
-            get_path(attributes, "gen_ai", "retrieval", "documents"),
-            output,
-        )
+        listed = get_path(attributes, "retrieval.documents", "gen_ai.retrieval.documents", "output.value")
         span.documents = _add_ids(extract_documents(listed), output)
     elif span.kind is SpanKind.RERANKING:
-        span.documents = extract_documents(get_path(attributes, "reranker", "output_documents"))
+        span.documents = extract_documents(get_path(attributes, "reranker.output_documents"))
     yield span
     for about, parent in ((span.id, attributes), (span.trace, get_path(attributes, "trace"))):
         for name in ("annotation", "evaluation"):

@@ -214,10 +214,15 @@ def nest_dotted_keys(flat: JsonObject, levels: int = MAX_LEVELS) -> dict[str, An
     return result
 
 
-def get_path(value: Any, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+def get_path(value: Any, *paths: str) -> Any:
+    """Return what is at the first of the paths, such as "input.value", that leads to a value; None if none does."""
+    for path in paths:
+        found = value
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if found is not None:
+            return found
+    return None
 
 
 def unwrap_list(value: Any) -> Any:
