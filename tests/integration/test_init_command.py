@@ -5,13 +5,15 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from pytest_rageval.cli import main
+from pytest_rageval.extensions.first_test.workflow import LOCKED
 from tests.foreign_plugins import WITHOUT
 
 WRITTEN = {
@@ -50,6 +52,20 @@ def collecting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
+def init(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """A function that writes files, runs the command, and returns what it printed."""
+
+    def run(*arguments: str, files: Mapping[str, str] = {}, status: int = 0) -> Any:
+        for name, text in files.items():
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / name).write_text(text, encoding="utf-8")
+        assert main(["init", *arguments]) == status
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
 def run(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
     monkeypatch.delenv("CI", raising=False)
 
@@ -80,13 +96,12 @@ def files(folder: Path) -> dict[str, str]:
     ["", *(pytest.param(name, marks=pytest.mark.long) for name in ("langchain", "llamaindex", "haystack"))],
 )
 def test_what_is_written_in_an_empty_folder_passes_and_a_broken_retriever_fails(
-    framework, project, run, capsys
+    framework, project, run, init
 ):
     module = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
     if framework:
         pytest.importorskip(module[framework])
-    assert main(["init", *(["--framework", framework] if framework else [])]) == 0
-    out = capsys.readouterr().out
+    out = init(*(["--framework", framework] if framework else [])).out
     assert files(project).keys() == WRITTEN
     assert all(f"wrote {name}" in out for name in WRITTEN)
     update = ["--rageval-update-baseline"]
@@ -115,20 +130,20 @@ def search(query, k):
 
 
 @pytest.mark.slow
-def test_another_order_is_red(project, run):
+def test_another_order_is_red(project, run, init):
     """Attack: the gold passage is the first of five, and then the last; recall is the same."""
-    source = project / "own_search.py"
-    source.write_text(NUMBERS, encoding="utf-8")
     lines = [
         f'{{"id": "q{n}", "question": "Where is {n}?", "gold": [{{"id": "kb-{n}"}}]}}\n' for n in range(6)
     ]
-    (project / "mine.jsonl").write_text("".join(lines), encoding="utf-8")
-    assert main(["init", "--retriever", "own_search:search", "--evalset", "mine.jsonl"]) == 0
-    conftest = (project / "conftest.py").read_text(encoding="utf-8")
-    counts = "\ndef pytest_sessionfinish():\n    import own_search\n    assert len(own_search.CALLS) == 6\n"
-    (project / "conftest.py").write_text(f"{conftest}{counts}", encoding="utf-8")
+    written = {"own_search.py": NUMBERS, "mine.jsonl": "".join(lines)}
+    init("--retriever", "own_search:search", "--evalset", "mine.jsonl", files=written)
+    with (project / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write(
+            "\ndef pytest_sessionfinish():\n    import own_search\n    assert len(own_search.CALLS) == 6\n"
+        )
     assert run("--rageval-update-baseline").returncode == 0
-    source.write_text(f"{NUMBERS.replace('[:k]', '[:k][::-1]')}# changed\n", encoding="utf-8")
+    reversed_ = f"{NUMBERS.replace('[:k]', '[:k][::-1]')}# changed\n"
+    (project / "own_search.py").write_text(reversed_, encoding="utf-8")
     done = run()
     assert done.returncode == 1, done.stdout
     assert "ndcg@5 fell from 1.000 to 0.387 (allowed 0.05)" in done.stdout
@@ -140,29 +155,25 @@ def test_another_order_is_red(project, run):
 @pytest.mark.parametrize(
     "retriever", ["app.search:search", pytest.param("app.search:build()", marks=pytest.mark.long)]
 )
-def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
+def test_an_own_retriever_and_eval_set_pass(retriever, project, run, init):
     """With the user's retriever and eval set the threshold has no min, since the mean is not known yet.
 
     The set is small, and the score needs no model: no question may get worse.
     """
-    (project / "app").mkdir()
-    (project / "app" / "search.py").write_text(SEARCH, encoding="utf-8")
     lines = [
         f'{{"id": "q{n}", "question": "How many days do refunds take, case {n}?", "gold": [{{"id": "kb-1"}}]}}\n'
         for n in range(6)
     ]
-    (project / "mine.jsonl").write_text("".join(lines), encoding="utf-8")
-    assert main(["init", "--retriever", retriever, "--evalset", "mine.jsonl"]) == 0
+    arguments = ("--retriever", retriever, "--evalset", "mine.jsonl")
+    init(*arguments, files={"app/search.py": SEARCH, "mine.jsonl": "".join(lines)})
     assert "evals/questions.jsonl" not in files(project)
     test = (project / "test_retriever.py").read_text(encoding="utf-8")
     assert 'rageval_evalset("mine.jsonl")' in test
     assert 'rageval_threshold("recall@5", max_drop=0.02, policy="snapshot")' in test
-    assert (
-        '# recall does not see the order of the passages:\n@pytest.mark.rageval_threshold("ndcg@5", max_'
-        in test
-    )
-    for arguments in ([], ["--rageval-update-baseline"], []):
-        done = run(*arguments)
+    order = '# recall does not see the order of the passages:\n@pytest.mark.rageval_threshold("ndcg@5", max_'
+    assert order in test
+    for options in ([], ["--rageval-update-baseline"], []):
+        done = run(*options)
         assert done.returncode == 0, done.stdout
     search = project / "app" / "search.py"
     search.write_text(SEARCH.replace("best[:k]", "best[1:k]"), encoding="utf-8")
@@ -170,21 +181,18 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run):
     assert done.returncode == 1
     assert "recall@5  0.000" in done.stdout
     numbered = [line.replace('"id": "q', f'"id": "{n}-q') for n, line in enumerate(lines * 17)]
-    (project / "mine.jsonl").write_text("".join(numbered), encoding="utf-8")
     (project / "test_retriever.py").unlink()
-    assert main(["init", "--retriever", retriever, "--evalset", "mine.jsonl"]) == 0
+    init(*arguments, files={"mine.jsonl": "".join(numbered)})
     test = (project / "test_retriever.py").read_text(encoding="utf-8")
     assert 'rageval_threshold("recall@5", max_drop=0.02)' in test
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("passage", ['{"id": name, "text": TEXTS[name]}', "TEXTS[name]"])
-def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, project, run, capsys):
+def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, project, run, init):
     """Without an eval set a placeholder question is written: the test fails and says that every question scores 0."""
     source = SEARCH.replace('{"id": name, "text": TEXTS[name]}', passage)
-    (project / "app.py").write_text(source, encoding="utf-8")
-    assert main(["init", "--retriever", "app:search"]) == 0
-    out = capsys.readouterr().out
+    out = init("--retriever", "app:search", files={"app.py": source}).out
     assert "wrote evals/questions.jsonl: a placeholder for your questions\n" in out
     assert "  1. Write your own questions into evals/questions.jsonl" in out
     [line] = (project / "evals" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
@@ -195,7 +203,7 @@ def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, projec
     assert "every question scores 0" in done.stdout
 
 
-def test_nothing_is_overwritten(project, capsys):
+def test_nothing_is_overwritten(project, init):
     existing = {
         "conftest.py": "# mine\n",
         "test_retriever.py": "# mine\n",
@@ -203,11 +211,7 @@ def test_nothing_is_overwritten(project, capsys):
         "evals/questions.jsonl": '{"id": "mine", "question": "How?"}\n',
         "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n',
     }
-    (project / "evals").mkdir()
-    for name, text in existing.items():
-        (project / name).write_text(text, encoding="utf-8")
-    assert main(["init"]) == 0
-    out = capsys.readouterr().out
+    out = init(files=existing).out
     contents = files(project)
     assert {name: contents[name] for name in existing} == existing
     assert "pytest.ini" not in contents
@@ -221,19 +225,15 @@ def test_nothing_is_overwritten(project, capsys):
     assert "wrote .github/workflows/rageval.yml" in out
 
 
-def test_repeated_it_changes_nothing(project, capsys):
-    assert main(["init"]) == 0
+def test_repeated_it_changes_nothing(project, init):
+    init()
     before = files(project)
-    capsys.readouterr()
-    assert main(["init"]) == 0
+    out = init().out
     assert files(project) == before
-    out = capsys.readouterr().out
     assert out.count(": it has the lines already\n") == len(WRITTEN)
     assert "Add to it" not in out
     # The result is the same if the line of the workflow that is already there installs something else.
-    (project / "requirements.txt").write_text("", encoding="utf-8")
-    assert main(["init"]) == 0
-    assert "Add to it" not in capsys.readouterr().out
+    assert "Add to it" not in init(files={"requirements.txt": ""}).out
 
 
 @pytest.mark.parametrize(
@@ -247,10 +247,8 @@ def test_repeated_it_changes_nothing(project, capsys):
     ],
     ids=["defined", "used alone"],
 )
-def test_a_fixture_is_suggested_where_the_conftest_defines_none(project, capsys, conftest, said):
-    (project / "conftest.py").write_text(conftest, encoding="utf-8")
-    assert main(["init"]) == 0
-    assert said in capsys.readouterr().out
+def test_a_fixture_is_suggested_where_the_conftest_defines_none(init, conftest, said):
+    assert said in init(files={"conftest.py": conftest}).out
 
 
 APPLICATION = """import pytest
@@ -266,22 +264,19 @@ ANSWERED = '{"id": "q1", "question": "How many days?", "answers": ["five"], "gol
 
 
 @pytest.mark.parametrize("folder", [".", "tests"])
-def test_an_application_is_what_the_test_uses(folder, project, capsys):
+def test_an_application_is_what_the_test_uses(folder, project, init):
     """A fixture rageval_retriever takes precedence: the application would no longer be tested."""
     (project / folder).mkdir(exist_ok=True)
-    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
     for _ in range(2):
-        assert main(["init"]) == 0
-        out = capsys.readouterr().out
+        out = init(files={"conftest.py": APPLICATION}).out
         assert (
             "unchanged conftest.py: it has the lines already. The test uses its rageval_application.\n" in out
         )
-        assert "rageval_retriever" not in out
-        assert "Return your own retriever" not in out
-        assert "Add to it" not in out
+        for said in ("rageval_retriever", "Return your own retriever", "Add to it"):
+            assert said not in out
         assert "Until then `pytest` fails: the eval set is a placeholder." in out
+        assert (project / "conftest.py").read_text(encoding="utf-8") == APPLICATION
     written = files(project / folder)
-    assert (project / "conftest.py").read_text(encoding="utf-8") == APPLICATION
     assert folder == "." or "conftest.py" not in written
     assert "replace-me" in written["evals/questions.jsonl"]
     test = written["test_retriever.py"]
@@ -292,68 +287,36 @@ def test_an_application_is_what_the_test_uses(folder, project, capsys):
 
 
 @pytest.mark.parametrize(("record", "scored"), [(ANSWERED, True), (ANSWERED.replace("answers", "x"), False)])
-def test_an_application_is_scored_by_what_the_eval_set_has(record, scored, project):
-    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
-    (project / "mine.jsonl").write_text(record, encoding="utf-8")
-    assert main(["init", "--evalset", "mine.jsonl"]) == 0
+def test_an_application_is_scored_by_what_the_eval_set_has(record, scored, project, init):
+    init("--evalset", "mine.jsonl", files={"conftest.py": APPLICATION, "mine.jsonl": record})
     test = (project / "test_retriever.py").read_text(encoding="utf-8")
     assert '"recall@10"' in test
     assert ('"answer.containment@10"' in test) == scored
     assert "evals/questions.jsonl" not in files(project)
 
 
-def test_a_retriever_beside_an_application_takes_precedence(project, capsys):
+def test_a_retriever_beside_an_application_takes_precedence(init):
     both = APPLICATION + APPLICATION.partition("ask\n\n\n")[2].replace("application", "retriever")
-    (project / "conftest.py").write_text(both, encoding="utf-8")
-    assert main(["init"]) == 0
-    out = capsys.readouterr().out
-    assert "The test uses its rageval_retriever, and rageval_application is not asked: remove one.\n" in out
-
-
-def test_a_named_retriever_does_not_replace_an_application_in_silence(project, capsys):
-    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
-    (project / "app.py").write_text(SEARCH, encoding="utf-8")
-    assert main(["init", "--retriever", "app:search"]) == 2
-    assert (
-        "conftest.py has rageval_application, and a rageval_retriever would take its place"
-        in capsys.readouterr().err
-    )
-    assert files(project).keys() == {"conftest.py", "app.py"}
-
-
-def test_an_example_of_a_framework_beside_an_application_is_refused(project, capsys):
-    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
-    assert main(["init", "--framework", "langchain"]) == 2
-    assert (
-        "and rageval_application in conftest.py is yours.\nLeave --framework out" in capsys.readouterr().err
-    )
-    assert files(project).keys() == {"conftest.py"}
+    said = "The test uses its rageval_retriever, and rageval_application is not asked: remove one.\n"
+    assert said in init(files={"conftest.py": both}).out
 
 
 @pytest.mark.slow
-def test_an_application_passes(project, run):
-    (project / "bot.py").write_text(
-        'def ask(question):\n    return "It is five.", [{"id": "kb-1", "text": "Five."}]\n', encoding="utf-8"
-    )
-    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
+def test_an_application_passes(run, init):
+    bot = 'def ask(question):\n    return "It is five.", [{"id": "kb-1", "text": "Five."}]\n'
     records = [ANSWERED.replace("q1", f"q{n}").replace("days", f"days in case {n}") for n in range(6)]
-    (project / "mine.jsonl").write_text("".join(records), encoding="utf-8")
-    assert main(["init", "--evalset", "mine.jsonl"]) == 0
+    written = {"bot.py": bot, "conftest.py": APPLICATION, "mine.jsonl": "".join(records)}
+    init("--evalset", "mine.jsonl", files=written)
     for arguments in ([], ["--rageval-update-baseline"], []):
         done = run(*arguments)
         assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
-def test_a_missing_key_is_what_is_said(project, monkeypatch, capsys):
+def test_a_missing_key_is_what_is_said(project, monkeypatch, init):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    (project / "conftest.py").write_text(APPLICATION, encoding="utf-8")
-    (project / "bot.py").write_text(
-        "from openai import OpenAI\n\nclient = OpenAI()\n\ndef ask(question):\n    return '', []\n",
-        encoding="utf-8",
-    )
-    assert main(["init"]) == 0
-    out, err = capsys.readouterr()
+    bot = "from openai import OpenAI\n\nclient = OpenAI()\n\ndef ask(question):\n    return '', []\n"
+    err = init(files={"conftest.py": APPLICATION, "bot.py": bot}).err
     assert (
         "warning: pytest does not collect test_retriever.py: openai.OpenAIError: Missing credentials." in err
     )
@@ -361,8 +324,7 @@ def test_a_missing_key_is_what_is_said(project, monkeypatch, capsys):
     assert "Add the lines that are named above" not in err
     with (project / "pytest.ini").open("a", encoding="utf-8") as settings:
         settings.write("rageval_gateway = true\n")
-    assert main(["init"]) == 0
-    out, err = capsys.readouterr()
+    out, err = init()
     assert "collected test_retriever.py" in out
     assert not err
 
@@ -388,13 +350,9 @@ def test_a_dangling_link_is_not_written_through(project, tmp_path_factory):
         ({"pyproject.toml": "not toml", "setup.cfg": "not ini"}, None),
     ],
 )
-def test_settings_go_where_pytest_reads_them(settings, name, project, capsys):
+def test_settings_go_where_pytest_reads_them(settings, name, project, init):
     """If pytest already reads a settings file, no pytest.ini is written, since it would override that file."""
-    for file, text in settings.items():
-        (project / file).write_text(text, encoding="utf-8")
-    assert main(["init"]) == 0
-    out = capsys.readouterr().out
-    assert (f"kept {name}" if name else "wrote pytest.ini") in out
+    assert (f"kept {name}" if name else "wrote pytest.ini") in init(files=settings).out
     assert (project / "pytest.ini").exists() == (name in (None, "pytest.ini"))
 
 
@@ -437,20 +395,14 @@ BUILD = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.bu
         ({"pyproject.toml": "[tool.ruff]\n"}, None, "pytest-rageval # add what your retriever imports"),
         ({}, None, "pytest-rageval # add what your retriever imports"),
         ({}, "langchain", "pytest-rageval langchain-core"),
-        ({"uv.lock": "", "pyproject.toml": METADATA}, None, '-r "$RUNNER_TEMP/locked.txt" pytest-rageval'),
-        (
-            {"uv.lock": "", "pyproject.toml": METADATA + BUILD},
-            None,
-            '-r "$RUNNER_TEMP/locked.txt" . pytest-rageval',
-        ),
+        ({"uv.lock": "", "pyproject.toml": METADATA}, None, f"-r {LOCKED} pytest-rageval"),
+        ({"uv.lock": "", "pyproject.toml": METADATA + BUILD}, None, f"-r {LOCKED} . pytest-rageval"),
         ({"poetry.lock": "", "pyproject.toml": METADATA + BUILD}, None, "pytest-rageval"),
     ],
 )
-def test_the_workflow_installs_the_project(contents, framework, installed, project):
-    for name, text in {**contents, "app.py": SEARCH}.items():
-        (project / name).write_text(text, encoding="utf-8")
+def test_the_workflow_installs_the_project(contents, framework, installed, project, init):
     chosen = ["--framework", framework] if framework else ["--retriever", "app:search"]
-    assert main(["init", *chosen]) == 0
+    init(*chosen, files={**contents, "app.py": SEARCH})
     workflow = (project / ".github/workflows/rageval.yml").read_text(encoding="utf-8")
     assert f"pip install {installed}\n" in workflow
     for lock, command in (("uv", "uv export --project . --frozen "), ("poetry", "poetry install -C . && ")):
@@ -458,14 +410,13 @@ def test_the_workflow_installs_the_project(contents, framework, installed, proje
     assert yaml.safe_load(workflow)["jobs"]["rageval"]["steps"][2]["run"].startswith("pip install ")
 
 
-def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypatch, capsys):
+def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypatch, init):
     (project / ".git").mkdir()
     service = project / "services" / "search"
     service.mkdir(parents=True)
-    (service / "pyproject.toml").write_text("[project]\nname = 'search'\n", encoding="utf-8")
     monkeypatch.chdir(service)
-    assert main(["init"]) == 0
-    assert "wrote ../../.github/workflows/rageval.yml: " in capsys.readouterr().out
+    out = init(files={"services/search/pyproject.toml": "[project]\nname = 'search'\n"}).out
+    assert "wrote ../../.github/workflows/rageval.yml: " in out
     workflow = project / ".github" / "workflows" / "rageval.yml"
     written = workflow.read_text(encoding="utf-8")
     job = yaml.safe_load(written)["jobs"]["rageval-services-search"]
@@ -480,62 +431,64 @@ def test_in_a_part_of_a_repository_the_workflow_is_at_its_root(project, monkeypa
     billing = project / "services" / "billing"
     billing.mkdir()
     monkeypatch.chdir(billing)
-    assert main(["init"]) == 0
+    out = init().out
     assert workflow.read_text(encoding="utf-8") == written
-    out = capsys.readouterr().out
     head = "kept ../../.github/workflows/rageval.yml, which exists. Add to it below `jobs:` (runs the test on GitHub"
     assert head in out
     added = out.partition(head)[2].partition("\n")[2].partition("\n\nNext:")[0]
-    jobs = yaml.safe_load(
-        f"{written}{textwrap.dedent(added).replace(chr(10), chr(10) + '  ').join(['  ', chr(10)])}"
-    )
+    jobs = yaml.safe_load(written + textwrap.indent(textwrap.dedent(added), "  "))
     assert jobs["jobs"].keys() == {"rageval-services-search", "rageval-services-billing"}
     assert "permissions:\n  contents" not in added
 
 
-def test_a_file_name_stays_a_name_in_the_test(project):
+def test_a_file_name_stays_a_name_in_the_test(project, init):
     name = 'a "b"\n\\c.jsonl' if sys.platform != "win32" else "a 'b'.jsonl"
-    (project / name).write_text('{"id": "q1", "question": "How?", "gold": [{"id": "a"}]}\n', encoding="utf-8")
-    (project / "app.py").write_text(SEARCH, encoding="utf-8")
-    assert main(["init", "--retriever", "app:search", "--evalset", name]) == 0
+    written = {name: '{"id": "q1", "question": "How?", "gold": [{"id": "a"}]}\n', "app.py": SEARCH}
+    init("--retriever", "app:search", "--evalset", name, files=written)
     source = ast.parse((project / "test_retriever.py").read_text(encoding="utf-8"))
     assert name in {node.value for node in ast.walk(source) if isinstance(node, ast.Constant)}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "written", "message"),
     [
-        (["--retriever", "search"], "--retriever 'search' is not of the form MODULE:NAME."),
-        (["--retriever", "a.b:c; import os"], "support_bot.search:search"),
-        (["--evalset", "mine.jsonl"], "--evalset mine.jsonl needs --retriever"),
+        (["--retriever", "search"], {}, "--retriever 'search' is not of the form MODULE:NAME."),
+        (["--retriever", "a.b:c; import os"], {}, "support_bot.search:search"),
+        (["--evalset", "mine.jsonl"], {}, "--evalset mine.jsonl needs --retriever"),
         (
             ["--retriever", "app:search", "--evalset", "mine.jsonl"],
+            {"mine.jsonl": '{"id": "q1", "question": "How?"}\n'},
             "No question of mine.jsonl has gold passages or answers",
         ),
-        (["--retriever", "app:search", "--evalset", "none.jsonl"], "none.jsonl"),
+        (["--retriever", "app:search", "--evalset", "none.jsonl"], {}, "none.jsonl"),
         (
             ["--retriever", "app:search", "--framework", "langchain"],
+            {},
             "--framework langchain writes an example retriever, and --retriever names yours.",
         ),
-        (["--retriever", "app:search"], "--retriever app:search: there is no module 'app', neither in "),
+        (["--retriever", "app:search"], {}, "--retriever app:search: there is no module 'app', neither in "),
+        (
+            ["--retriever", "app:search"],
+            {"conftest.py": APPLICATION},
+            "conftest.py has rageval_application, and a rageval_retriever would take its place",
+        ),
+        (
+            ["--framework", "langchain"],
+            {"conftest.py": APPLICATION},
+            "and rageval_application in conftest.py is yours.\nLeave --framework out",
+        ),
     ],
 )
-def test_what_cannot_be_used_writes_nothing(arguments, message, project, capsys):
-    (project / "mine.jsonl").write_text('{"id": "q1", "question": "How?"}\n', encoding="utf-8")
-    assert main(["init", *arguments]) == 2
-    assert message in capsys.readouterr().err
-    assert files(project).keys() == {"mine.jsonl"}
+def test_what_cannot_be_used_writes_nothing(arguments, written, message, project, init):
+    assert message in init(*arguments, files=written, status=2).err
+    assert files(project) == written
 
 
-def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project):
-    (project / "mine.jsonl").write_text(
-        '{"id": "q1", "question": "How?", "answers": ["so"]}\n', encoding="utf-8"
-    )
-    (project / "app.py").write_text(SEARCH, encoding="utf-8")
-    assert main(["init", "--retriever", "app:search", "--evalset", "mine.jsonl"]) == 0
-    assert 'rageval_threshold("contains.hit@5", ' in (project / "test_retriever.py").read_text(
-        encoding="utf-8"
-    )
+def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project, init):
+    written = {"mine.jsonl": '{"id": "q1", "question": "How?", "answers": ["so"]}\n', "app.py": SEARCH}
+    init("--retriever", "app:search", "--evalset", "mine.jsonl", files=written)
+    test = (project / "test_retriever.py").read_text(encoding="utf-8")
+    assert 'rageval_threshold("contains.hit@5", ' in test
 
 
 @pytest.mark.parametrize(
@@ -559,10 +512,9 @@ def test_an_eval_set_with_answers_alone_gets_a_score_that_needs_no_gold(project)
         ("app.search:search", SEARCH, "there is no module 'app.search'"),
     ],
 )
-def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, message, project, capsys):
-    (project / "app.py").write_text(source, encoding="utf-8")
-    assert main(["init", "--retriever", retriever]) == 2
-    assert f"--retriever {retriever}: " in (err := capsys.readouterr().err)
+def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, message, project, init):
+    err = init("--retriever", retriever, files={"app.py": source}, status=2).err
+    assert f"--retriever {retriever}: " in err
     assert message in err
     assert files(project).keys() == {"app.py"}
 
@@ -575,11 +527,9 @@ def test_a_name_that_is_not_a_retriever_writes_nothing(retriever, source, messag
     ],
 )
 @pytest.mark.parametrize("retriever", ["app:search", "app:build()"])
-def test_a_retriever_is_imported_and_not_called(retriever, source, project, capsys):
+def test_a_retriever_is_imported_and_not_called(retriever, source, init):
     """`rageval init` imports the retriever and does not call it, since a call may cost money or need a server."""
-    (project / "app.py").write_text(source, encoding="utf-8")
-    assert main(["init", "--retriever", retriever]) == 0
-    assert capsys.readouterr().err == ""
+    assert init("--retriever", retriever, files={"app.py": source}).err == ""
 
 
 @pytest.mark.parametrize(
@@ -589,13 +539,10 @@ def test_a_retriever_is_imported_and_not_called(retriever, source, project, caps
         ("raise SystemExit('no key')\n", "SystemExit: no key (app.py:1)"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_a_warning(source, error, project, capsys):
+def test_a_module_that_cannot_be_imported_is_a_warning(source, error, project, init):
     """A module that cannot be imported is a warning, since the tests may run in another environment."""
-    (project / "app.py").write_text(source, encoding="utf-8")
-    assert main(["init", "--retriever", "app:search"]) == 0
-    assert (
-        f"warning: app cannot be imported here, so that pytest will fail: {error}" in capsys.readouterr().err
-    )
+    err = init("--retriever", "app:search", files={"app.py": source}).err
+    assert f"warning: app cannot be imported here, so that pytest will fail: {error}" in err
     assert (project / "conftest.py").exists()
 
 
@@ -609,14 +556,8 @@ def test_a_module_that_cannot_be_imported_is_a_warning(source, error, project, c
         ("setup.cfg", "[tool:pytest]\npythonpath = lib src\n"),
     ],
 )
-def test_the_retriever_is_found_where_pytest_finds_it(file, text, project):
-    (project / file).write_text(text, encoding="utf-8")
-    (project / "src").mkdir()
-    (project / "src" / "app.py").write_text(SEARCH, encoding="utf-8")
-    assert main(["init", "--retriever", "app:search"]) == 0
-
-
-PYPROJECT = "[project]\nname = 'flat-app'\nversion = '1'\n"
+def test_the_retriever_is_found_where_pytest_finds_it(file, text, init):
+    init("--retriever", "app:search", files={file: text, "src/app.py": SEARCH})
 
 
 @pytest.mark.slow
@@ -632,18 +573,13 @@ PYPROJECT = "[project]\nname = 'flat-app'\nversion = '1'\n"
             "tests",
         ),
         ({"tests/test_own.py": "def test_own(): pass\n"}, "tests"),
-        ({"pyproject.toml": PYPROJECT}, "tests"),
+        ({"pyproject.toml": METADATA}, "tests"),
         ({}, "."),
     ],
 )
-def test_the_test_is_where_pytest_collects(settings, place, project, run, capsys):
-    for name, text in settings.items():
-        (project / name).parent.mkdir(exist_ok=True)
-        (project / name).write_text(text, encoding="utf-8")
-    assert main(["init"]) == 0
-    out = capsys.readouterr().out
+def test_the_test_is_where_pytest_collects(settings, place, project, run, init):
     test = (Path(place) / "test_retriever.py").as_posix()
-    assert f"collected {test}" in out
+    assert f"collected {test}" in init(files=settings).out
     assert "evals/questions.jsonl" in files(project / place)
     done = run("-v")
     assert done.returncode == 0, done.stdout
@@ -651,23 +587,20 @@ def test_the_test_is_where_pytest_collects(settings, place, project, run, capsys
 
 
 @pytest.mark.slow
-def test_a_test_that_is_not_collected_is_pointed_out(project, capsys):
-    (project / "pytest.ini").write_text("[pytest]\npython_files = check_*.py\n", encoding="utf-8")
-    assert main(["init"]) == 0
-    out, err = capsys.readouterr()
+def test_a_test_that_is_not_collected_is_pointed_out(init):
+    out, err = init(files={"pytest.ini": "[pytest]\npython_files = check_*.py\n"})
     assert "warning: pytest does not collect test_retriever.py: no tests collected" in err
     assert "1. Run `pytest`: it passes" not in out
 
 
 @pytest.mark.slow
-def test_a_retriever_that_pytest_cannot_import_yet_is_pointed_out(project, capsys):
+def test_a_retriever_that_pytest_cannot_import_yet_is_pointed_out(init):
     """The command pytest does not import from the current folder: the printed pythonpath is needed first."""
-    (project / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n', encoding="utf-8"
-    )
-    (project / "own_search.py").write_text("def search(query, k): return []\n", encoding="utf-8")
-    assert main(["init", "--retriever", "own_search:search"]) == 0
-    out, err = capsys.readouterr()
+    written = {
+        "pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n',
+        "own_search.py": "def search(query, k): return []\n",
+    }
+    out, err = init("--retriever", "own_search:search", files=written)
     assert "warning: pytest does not collect tests/test_retriever.py: " in err
     assert "No module named 'own_search'" in err
     assert "Add the lines that are named above, if any." in err
@@ -675,13 +608,12 @@ def test_a_retriever_that_pytest_cannot_import_yet_is_pointed_out(project, capsy
     assert "it passes" not in out
 
 
-def test_in_a_folder_of_a_project_nothing_is_written(project, monkeypatch, capsys):
+def test_in_a_folder_of_a_project_nothing_is_written(project, monkeypatch, init):
     """A pytest.ini in a folder of tests would replace the project's settings for it: it is refused."""
-    (project / "pyproject.toml").write_text("[tool.pytest.ini_options]\n", encoding="utf-8")
     (project / "tests").mkdir()
     monkeypatch.chdir(project / "tests")
-    assert main(["init"]) == 2
-    assert f"Run rageval init in {project}." in capsys.readouterr().err
+    err = init(files={"pyproject.toml": "[tool.pytest.ini_options]\n"}, status=2).err
+    assert f"Run rageval init in {project}." in err
     assert not files(project / "tests")
 
 
@@ -697,20 +629,16 @@ def test_in_a_folder_of_a_project_nothing_is_written(project, monkeypatch, capsy
         ("tox.ini", "[pytest]\nrequired_plugins = pytest-cov pytest-rageval\n", ["pythonpath = ."]),
     ],
 )
-def test_the_missing_settings_are_advised(name, text, advised, project, capsys):
-    (project / name).write_text(text, encoding="utf-8")
-    assert main(["init"]) == 0
-    shown = capsys.readouterr().out.partition("(pytest's settings):\n")[2].splitlines()
+def test_the_missing_settings_are_advised(name, text, advised, init):
+    shown = init(files={name: text}).out.partition("(pytest's settings):\n")[2].splitlines()
     assert [line.strip() for line in shown[: len(advised)]] == advised
     assert not shown[len(advised)].startswith("    ")
 
 
-@pytest.mark.usefixtures("project")
-def test_a_framework_that_is_not_installed_is_named(monkeypatch, capsys):
+def test_a_framework_that_is_not_installed_is_named(monkeypatch, init):
     """Without the framework's package, pytest would fail: the command to install it is printed."""
     monkeypatch.setattr("pytest_rageval.extensions.first_test.init.find_spec", lambda _name: None)
-    assert main(["init", "--framework", "langchain"]) == 0
-    out, err = capsys.readouterr()
+    out, err = init("--framework", "langchain")
     assert "langchain-core is not installed for " in err
     assert err.endswith(": pip install langchain-core\n")
     assert "1. Run `pytest`: it passes" not in out

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +37,35 @@ def report(path: Path, *scores: dict[str, Any], **more: Any) -> str:
 BEFORE = {f"q{n}": 1.0 for n in range(10)}
 AFTER = BEFORE | dict.fromkeys(("q1", "q3", "q4", "q5", "q7", "q8"), 0.0)
 
+Done = tuple[str, str]  # what a command printed, and its errors
+
+
+@pytest.fixture
+def diff(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """Return a function that compares the reports a.json and b.json with scores, in the temporary folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(before: object = None, after: object = None, *arguments: str, status: int = 0) -> Done:
+        for name, scores in (("a.json", before), ("b.json", after)):
+            if scores is not None:
+                report(Path(name), *(scores if isinstance(scores, list) else [scores]))
+        assert main(["diff", "a.json", "b.json", *arguments]) == status
+        out, err = capsys.readouterr()
+        return out, err
+
+    return run
+
+
 SCORE = (
     '{"schema": 1, "tests": [{"nodeid": "t", "outcome": "passed", "scores": [{"where": {}, "spec": "recall@3", '
     '"mean": %s, "examples": [%s]}]}]}'
 )
 
 
-def test_a_drop_has_its_interval_its_p_value_and_its_questions(tmp_path, capsys):
-    before = report(tmp_path / "a.json", entry("recall@3", BEFORE))
-    after = report(tmp_path / "b.json", entry("recall@3", AFTER))
-    assert main(["diff", before, after]) == 0
-    out = capsys.readouterr().out
+def test_a_drop_has_its_interval_its_p_value_and_its_questions(diff):
+    out, _ = diff(entry("recall@3", BEFORE), entry("recall@3", AFTER))
     assert out.startswith("test_r.py::test_found\n")
     row = re.search(r"recall@3 +1\.000 +0\.400 +-0\.600 +(\S+) to (\S+) +(\S+) +10 +0 +6 +4\n", out)
     assert row
@@ -56,20 +74,13 @@ def test_a_drop_has_its_interval_its_p_value_and_its_questions(tmp_path, capsys)
     assert float(row[2]) == pytest.approx(-expected.low, abs=5e-4)
     assert float(row[1]) < -0.6 < float(row[2]) < 0
     assert "lost in recall@3: q1, q3, q4, q5, q7 and 1 more (-v shows them)\n" in out
-    assert main(["diff", before, after, "-v"]) == 0
-    assert "lost in recall@3: q1, q3, q4, q5, q7, q8\n" in capsys.readouterr().out
+    assert "lost in recall@3: q1, q3, q4, q5, q7, q8\n" in diff(None, None, "-v")[0]
 
 
-def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(tmp_path, capsys):
+def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(diff):
     """If the two reports are swapped, only the signs change, and lost questions become gained ones."""
-    paths = [
-        report(tmp_path / f"{n}.json", entry("ndcg@3", values)) for n, values in enumerate((BEFORE, AFTER))
-    ]
-    differences = []
-    for order in (paths, paths[::-1]):
-        assert main(["diff", *order, "--json"]) == 0
-        differences.append(json.loads(capsys.readouterr().out)["scores"][0])
-    drop, gain = differences
+    reports = entry("ndcg@3", BEFORE), entry("ndcg@3", AFTER)
+    drop, gain = (json.loads(diff(*order, "--json")[0])["scores"][0] for order in (reports, reports[::-1]))
     assert gain["difference"] == -drop["difference"]
     assert gain["p_value"] == pytest.approx(drop["p_value"])
     assert gain["interval"] == pytest.approx([-bound for bound in reversed(drop["interval"])])
@@ -77,66 +88,51 @@ def test_the_other_way_round_it_is_a_gain_with_the_same_p_value(tmp_path, capsys
     assert gain["lost"] == drop["gained"] == []
 
 
-def test_only_questions_with_two_scores_are_compared(tmp_path, capsys):
-    before = report(
-        tmp_path / "a.json",
-        entry("recall@3", {"q1": 1.0, "q2": 0.5, "q3": None, "old": 1.0}),
-        entry("mrr@3", {"q1": 1.0}),
-        settings={"judge": "m-1"},
-    )
-    after = report(
-        tmp_path / "b.json",
+def test_only_questions_with_two_scores_are_compared(diff):
+    before = [entry("recall@3", {"q1": 1.0, "q2": 0.5, "q3": None, "old": 1.0}), entry("mrr@3", {"q1": 1.0})]
+    after = [
         entry("recall@3", {"q1": 1.0, "q2": 1.0, "q3": 1.0, "new": 1.0}),
         entry("recall@3", {"q1": 1.0}, where={"topic": "x"}),
-        settings={"judge": "m-2"},
-        digest="other",
-    )
-    assert main(["diff", before, after]) == 0
-    out = capsys.readouterr().out
-    assert f"recall@3: only in {before}: old\n" in out
-    assert f"recall@3: only in {after}: new\n" in out
+    ]
+    report(Path("a.json"), *before, settings={"judge": "m-1"})
+    report(Path("b.json"), *after, settings={"judge": "m-2"}, digest="other")
+    out, _ = diff()
+    assert "recall@3: only in a.json: old\n" in out
+    assert "recall@3: only in b.json: new\n" in out
     assert "recall@3: unscored in one of them or in both: q3\n" in out
     assert "gained in recall@3: q2\n" in out
     assert "note: judge differs: m-1 before, m-2 after" in out
     assert "note: eval set of test_r.py::test_found differs: d before, other after" in out
-    assert f"note: only in {before}: mrr@3 of test_r.py::test_found" in out
-    assert f"note: only in {after}: recall@3 where topic='x' of test_r.py::test_found" in out
+    assert "note: only in a.json: mrr@3 of test_r.py::test_found" in out
+    assert "note: only in b.json: recall@3 where topic='x' of test_r.py::test_found" in out
 
 
-def test_scores_without_a_common_question_have_no_difference(tmp_path, capsys):
-    first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
-    second = report(tmp_path / "b.json", entry("recall@3", {"q2": 0.0}))
-    third = report(tmp_path / "c.json", entry("mrr@3", {"q2": 0.0}))
-    assert main(["diff", first, second]) == 0
-    assert re.search(r"recall@3 +1\.000 +0\.000 +- +- +- +0 +0 +0 +0\n", capsys.readouterr().out)
-    assert main(["diff", first, third]) == 0
-    assert f"{first} and {third} have no score in common." in capsys.readouterr().out
+def test_scores_without_a_common_question_have_no_difference(diff):
+    out, _ = diff(entry("recall@3", {"q1": 1.0}), entry("recall@3", {"q2": 0.0}))
+    assert re.search(r"recall@3 +1\.000 +0\.000 +- +- +- +0 +0 +0 +0\n", out)
+    assert "a.json and b.json have no score in common." in diff(None, entry("mrr@3", {"q2": 0.0}))[0]
 
 
-def test_a_score_that_failed_in_a_report_is_not_the_same(tmp_path, capsys):
-    first = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0}))
+def test_a_score_that_failed_in_a_report_is_not_the_same(diff):
     broken = {**entry("recall@3", {}), "verdict": "error", "reason": "it raised\nTimeoutError"}
-    second, page = report(tmp_path / "b.json", broken), tmp_path / "d.html"
-    assert main(["diff", first, second, "--html", str(page)]) == 0
-    reason = f"not computed in {second}: it raised TimeoutError"
-    assert f"recall@3: {reason}\n" in capsys.readouterr().out
-    assert reason in page.read_text(encoding="utf-8")
-    assert "rageval diff: 1 unclear of 1 score" in page.read_text(encoding="utf-8")
+    out, _ = diff(entry("recall@3", {"q1": 1.0}), broken, "--html", "d.html")
+    reason, page = (
+        "not computed in b.json: it raised TimeoutError",
+        Path("d.html").read_text(encoding="utf-8"),
+    )
+    assert f"recall@3: {reason}\n" in out
+    assert reason in page
+    assert "rageval diff: 1 unclear of 1 score" in page
 
 
-def test_grades_and_embeddings_are_compared_on_their_scale(tmp_path, capsys):
+def test_grades_and_embeddings_are_compared_on_their_scale(diff):
     grades = ({"q1": 5.0, "q2": 1.0}, {"q1": 1.0, "q2": 1.0})
     cosines = ({"q1": 0.5, "q2": 0.25}, {"q1": 0.5 + 3e-7, "q2": 0.25})
-    paths = [
-        report(
-            tmp_path / f"{n}.json",
-            entry("judged.faithfulness@3", grades[n]),
-            entry("answer.cosine@3", cosines[n]),
-        )
-        for n in (0, 1)
+    reports = [
+        [entry("judged.faithfulness@3", graded), entry("answer.cosine@3", cosine)]
+        for graded, cosine in zip(grades, cosines, strict=True)
     ]
-    assert main(["diff", *paths, "--json"]) == 0
-    graded, cosine = json.loads(capsys.readouterr().out)["scores"]
+    graded, cosine = json.loads(diff(*reports, "--json")[0])["scores"]
     assert graded["difference"] == -2
     assert graded["lost"] == ["q1"]
     assert cosine["gained"] == cosine["lost"] == []
@@ -176,12 +172,10 @@ def test_a_file_that_is_no_report_is_named_with_the_reason(text, reason, tmp_pat
         assert "pytest --rageval-report b.json" in err
 
 
-def test_a_baseline_is_not_to_be_overwritten_with_a_report(tmp_path, capsys):
-    baseline = tmp_path / "rageval_baseline.json"
-    baseline.write_text('{"schema": 1, "tests": {}}', encoding="utf-8")
-    assert main(["diff", str(baseline), report(tmp_path / "a.json", entry("recall@3", BEFORE))]) == 2
-    assert capsys.readouterr().err == (
-        f"{baseline} is a baseline, not a JSON report of pytest-rageval.\n"
+def test_a_baseline_is_not_to_be_overwritten_with_a_report(diff):
+    Path("b.json").write_text('{"schema": 1, "tests": {}}', encoding="utf-8")
+    assert diff(entry("recall@3", BEFORE), status=2)[1] == (
+        "b.json is a baseline, not a JSON report of pytest-rageval.\n"
         "Write a report to another file: pytest --rageval-report report.json\n"
     )
 
@@ -218,34 +212,35 @@ def seen(
     } | more
 
 
-def runs(tmp_path: Path) -> tuple[str, str]:
-    before = seen(
-        "answer.em@2",
-        {"q1": 1.0, "q2": 0.0, "q3": 1.0, "old": 1.0},
-        {"q1": "ten", "q2": "no", "q3": "yes", "old": "-"},
-        ["kb-1", "kb-2", "kb-3"],
-    )
-    after = seen(
-        "answer.em@2",
-        {"q1": 0.0, "q2": 1.0, "q3": 1.0, "new": 1.0},
-        {"q1": "two", "q2": "yes", "q3": "yes", "new": "-"},
-        ["kb-2", "kb-9", "kb-1"],
-    )
+def runs() -> None:
+    """Write reports whose questions have passages and answers."""
+    tests = {
+        "a": seen(
+            "answer.em@2",
+            {"q1": 1.0, "q2": 0.0, "q3": 1.0, "old": 1.0},
+            {"q1": "ten", "q2": "no", "q3": "yes", "old": "-"},
+            ["kb-1", "kb-2", "kb-3"],
+        ),
+        "b": seen(
+            "answer.em@2",
+            {"q1": 0.0, "q2": 1.0, "q3": 1.0, "new": 1.0},
+            {"q1": "two", "q2": "yes", "q3": "yes", "new": "-"},
+            ["kb-2", "kb-9", "kb-1"],
+        ),
+    }
     settings = {"generator": "m-1", "judge": "m-2"}
-    for name, test in (("a.json", before), ("b.json", after)):
-        document = {"schema": 1, "settings": settings, "run": {"branch": name[0]}, "tests": [test]}
-        (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
-    return str(tmp_path / "a.json"), str(tmp_path / "b.json")
+    for name, test in tests.items():
+        document = {"schema": 1, "settings": settings, "run": {"branch": name}, "tests": [test]}
+        Path(f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_changed_questions_show_what_was_retrieved_and_answered(tmp_path, capsys):
+def test_changed_questions_show_what_was_retrieved_and_answered(diff):
     """Values of the baseline of the second report are not shown."""
-    before, after = runs(tmp_path)
-    assert main(["diff", before, after, "-v"]) == 0
-    out = capsys.readouterr().out
+    runs()
+    out, _ = diff(None, None, "-v")
     assert re.search(r"answer\.em@2 .* 3 +1 +1 +1\n", out)
-    assert f"answer.em@2: only in {before}: old\n" in out
-    assert f"answer.em@2: only in {after}: new\n" in out
+    assert "answer.em@2: only in a.json: old\n" in out
+    assert "answer.em@2: only in b.json: new\n" in out
     lines = [line.split() for line in out.partition("\n  answer.em@2\n")[2].splitlines()]
     assert lines[:7] == [
         ["q1", "1.00", "→", "0.00", "What", "is", "q1?"],
@@ -258,25 +253,20 @@ def test_changed_questions_show_what_was_retrieved_and_answered(tmp_path, capsys
     ]
     assert "q3" not in out.partition("\n  answer.em@2\n")[2]
     assert "of its baseline" not in out
-    assert main(["diff", before, after]) == 0
-    assert "What is" not in capsys.readouterr().out
+    assert "What is" not in diff()[0]
 
 
-def test_the_page_has_every_question_of_both_reports(tmp_path, capsys):
-    before, after = runs(tmp_path)
-    page = tmp_path / "diff.html"
-    assert main(["diff", before, after, "--html", str(page)]) == 0
-    assert f"page: {page}\n" in capsys.readouterr().err
-    text = page.read_text(encoding="utf-8")
+def test_the_page_has_every_question_of_both_reports(diff):
+    runs()
+    assert "page: d.html\n" in diff(None, None, "--html", "d.html")[1]
+    text = Path("d.html").read_text(encoding="utf-8")
     assert "<title>rageval diff: 1 unclear of 1 score</title>" in text
-    assert f"{before}, a, generator m-1, judge m-2" in text
+    assert "a.json, a, generator m-1, judge m-2" in text
     for name in ("q1", "q2", "q3", "old", "new"):
         assert f"What is {name}?" in text
-    assert "1 → 0" in text
-    assert "0 → 1" in text
-    assert "Text of kb-9." in text
+    for shown in ("1 → 0", "0 → 1", "Text of kb-9.", "1 question only in b.json"):
+        assert shown in text
     assert re.search(r"<dt>answer before.*?</dt><dd>ten</dd>", text)
-    assert f"1 question only in {after}" in text
     assert "of its baseline" not in text
     assert "0.25" not in text
 
@@ -284,7 +274,7 @@ def test_the_page_has_every_question_of_both_reports(tmp_path, capsys):
 DEVIL = "<img src=x onerror=alert(1)><script>alert(1)</script>\"'&"
 
 
-def test_nothing_in_a_report_is_markup_on_the_page(tmp_path: Path) -> None:
+def test_nothing_in_a_report_is_markup_on_the_page(diff):
     """A report may come from a fork: HTML in any of its texts is escaped on the page."""
     test = seen("recall@3", {DEVIL: 1.0}, {DEVIL: DEVIL}, [DEVIL], nodeid=DEVIL)
     test["questions"][0] |= {"question": DEVIL, "gold": [DEVIL], "tags": {DEVIL: DEVIL}, "history": [DEVIL]}
@@ -293,65 +283,53 @@ def test_nothing_in_a_report_is_markup_on_the_page(tmp_path: Path) -> None:
         "settings": {"judge": "m"},
         "tests": [test | {"scores": [test["scores"][0] | {"spec": "mrr@3"}]}],
     }
-    for name, content in (("a", document), ("b", document), ("c", other)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
-    page = tmp_path / "diff.html"
-    for second in ("b", "c"):
-        paths = [str(tmp_path / f"{name}.json") for name in ("a", second)]
-        assert main(["diff", *paths, "--html", str(page)]) == 0
-        text = page.read_text(encoding="utf-8")
+    Path("a.json").write_text(json.dumps(document), encoding="utf-8")
+    for second in (document, other):
+        Path("b.json").write_text(json.dumps(second), encoding="utf-8")
+        diff(None, None, "--html", "d.html")
+        text = Path("d.html").read_text(encoding="utf-8")
         assert "<img" not in text
         assert text.count("<script>") == 1
         assert "&lt;img src=x" in text
 
 
-def test_less_of_a_cost_is_a_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_less_of_a_cost_is_a_gain(diff):
     high, low = ({f"q{n}": tokens for n in range(9)} for tokens in (900.0, 300.0))
-    before = report(tmp_path / "a.json", entry("context.tokens@3", high))
-    after = report(tmp_path / "b.json", entry("context.tokens@3", low))
-    assert main(["diff", before, after, "--json", "--html", str(tmp_path / "d.html")]) == 0
-    (difference,) = json.loads(capsys.readouterr().out)["scores"]
+    scores = entry("context.tokens@3", high), entry("context.tokens@3", low)
+    (difference,) = json.loads(diff(*scores, "--json", "--html", "d.html")[0])["scores"]
     assert (len(difference["gained"]), len(difference["lost"]), difference["difference"]) == (9, 0, -600)
-    page = (tmp_path / "d.html").read_text(encoding="utf-8")
+    page = Path("d.html").read_text(encoding="utf-8")
     assert "rageval diff: 1 better of 1 score" in page
     assert '<span class="change is-gain">−600.000</span>' in page
 
 
-def test_a_small_cost_has_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dear, cheap = ({f"q{n}": cost for n in range(9)} for cost in (0.0003, 0.0001))
-    before = report(tmp_path / "a.json", entry("retrieval.cost", dear))
-    after = report(tmp_path / "b.json", entry("retrieval.cost", cheap))
-    assert main(["diff", before, after]) == 0
-    assert "  retrieval.cost  0.0003  0.0001     -0.0002  " in capsys.readouterr().out
+def test_a_small_cost_has_digits(diff):
+    scores = (entry("retrieval.cost", {f"q{n}": cost for n in range(9)}) for cost in (0.0003, 0.0001))
+    assert "  retrieval.cost  0.0003  0.0001     -0.0002  " in diff(*scores)[0]
 
 
-def test_json_has_each_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = report(tmp_path / "a.json", entry("recall@3", {"q1": 1.0, "q2": None, "old": 0.5}))
-    after = report(tmp_path / "b.json", entry("recall@3", {"q1": 0.0, "q2": 1.0, "new": 1.0}))
-    assert main(["diff", before, after, "--json"]) == 0
-    (difference,) = json.loads(capsys.readouterr().out)["scores"]
+def test_json_has_each_question(diff):
+    before = entry("recall@3", {"q1": 1.0, "q2": None, "old": 0.5})
+    after = entry("recall@3", {"q1": 0.0, "q2": 1.0, "new": 1.0})
+    (difference,) = json.loads(diff(before, after, "--json")[0])["scores"]
     assert difference["examples"] == [
         {"id": "q1", "before": 1.0, "after": 0.0},
         {"id": "q2", "before": None, "after": 1.0},
         {"id": "old", "before": 0.5, "after": None},
         {"id": "new", "before": None, "after": 1.0},
     ]
-    assert (difference["only_before"], difference["only_after"], difference["unscored"]) == (
-        ["old"],
-        ["new"],
-        ["q2"],
-    )
+    only = difference["only_before"], difference["only_after"], difference["unscored"]
+    assert only == (["old"], ["new"], ["q2"])
     assert (difference["n"], difference["same"], difference["left_out"]) == (1, 0, 3)
 
 
-def test_questions_with_the_same_id_and_another_text_are_named(tmp_path, capsys):
-    before, after = runs(tmp_path)
-    document = json.loads(Path(after).read_text(encoding="utf-8"))
+def test_questions_with_the_same_id_and_another_text_are_named(diff):
+    runs()
+    document = json.loads(Path("b.json").read_text(encoding="utf-8"))
     document["tests"][0]["questions"][1]["question"] = "Something else?"
-    Path(after).write_text(json.dumps(document), encoding="utf-8")
-    assert main(["diff", before, after]) == 0
+    Path("b.json").write_text(json.dumps(document), encoding="utf-8")
     note = "note: 1 question of test_r.py::test_found with the same id and another text: q2\n"
-    assert note in capsys.readouterr().out
+    assert note in diff()[0]
 
 
 def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
@@ -414,12 +392,8 @@ def test_a_system_of_one_report_is_compared_with_one_of_another(tmp_path, capsys
     ],
 )
 def test_values_that_cannot_be_compared_or_written_are_reported(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    arguments, message, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     systems(tmp_path / "a.json", ("bm25", "g1"), ("dense", "g1"))
     report(tmp_path / "p.json", entry("recall@3", BEFORE))
@@ -429,17 +403,12 @@ def test_values_that_cannot_be_compared_or_written_are_reported(
     assert (tmp_path / "p.json").read_text(encoding="utf-8") == before
 
 
-def test_times_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = [
-        report(
-            tmp_path / f"{name}.json",
-            entry("recall@3", BEFORE),
-            entry("latency.p95", {"q1": seconds}, statistic="p95"),
-        )
-        for name, seconds in (("a", 0.1), ("b", 3.0))
+def test_times_are_left_out(diff):
+    reports = [
+        [entry("recall@3", BEFORE), entry("latency.p95", {"q1": seconds}, statistic="p95")]
+        for seconds in (0.1, 3.0)
     ]
-    assert main(["diff", *paths]) == 0
-    out = capsys.readouterr().out
+    out, _ = diff(*reports)
     note = (
         "latency.p95 of test_r.py::test_found is left out: times are not comparable between machines and runs"
     )
