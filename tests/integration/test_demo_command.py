@@ -115,10 +115,6 @@ def test_a_damaged_installation_is_named(tmp_path, monkeypatch, capsys):
     assert "pip install --force-reinstall pytest-rageval" in err
 
 
-def test_the_changed_line_is_in_the_example():
-    assert (EXAMPLE / demo.CHANGED_FILE).read_text(encoding="utf-8").count(demo.GOOD_LINE) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_wheel_has_the_example(tmp_path):

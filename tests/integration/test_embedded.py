@@ -25,9 +25,3 @@ def test_a_file_that_is_no_model_is_named(project, monkeypatch):
         errors=1,
         shows=["The embedded model did not start from *broken.gguf: *", "generator embedded model broken, *"],
     )
-
-
-def test_a_missing_model_file_is_named(project, monkeypatch):
-    monkeypatch.setenv("RAGEVAL_GGUF", "nowhere.gguf")
-    project.test(GATE)
-    project.run(shows="RAGEVAL_GGUF names 'nowhere.gguf', which is not a file.")

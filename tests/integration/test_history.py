@@ -24,29 +24,6 @@ def lines(project):
     )
 
 
-def test_each_run_is_a_line_and_the_comment_has_a_chart(project):
-    project.test(GATE)
-    for _ in range(2):
-        project.run("--rageval-report=out/r.json", "--rageval-report=out/r.md", passed=1)
-    project.lose(3)
-    project.run(
-        "--rageval-report=out/r.json",
-        "--rageval-report=out/r.md",
-        failed=1,
-        shows=f"history: {project.path}/out/history.jsonl",
-    )
-    scores = [run["tests"]["test_it.py::test_gate"]["scores"]["recall@2"] for run in lines(project)]
-    assert [(score["mean"], score["verdict"]) for score in scores] == [
-        (1, "pass"),
-        (1, "pass"),
-        (0.75, "fail"),
-    ]
-    report = json.loads((project.path / "out" / "r.json").read_text(encoding="utf-8"))
-    assert report["history"] == lines(project)
-    comment = (project.path / "out" / "r.md").read_text(encoding="utf-8")
-    assert 'line "recall@2" [1, 1, 0.75]' in comment
-
-
 @pytest.mark.parametrize(
     "arguments", [["--collect-only"], ["--rageval-plan"], ["-k", "plain"], ["-k", "nothing"]]
 )

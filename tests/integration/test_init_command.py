@@ -187,22 +187,6 @@ def test_an_own_retriever_and_eval_set_pass(retriever, project, run, init):
     assert 'rageval_threshold("recall@5", max_drop=0.02)' in test
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("passage", ['{"id": name, "text": TEXTS[name]}', "TEXTS[name]"])
-def test_an_own_retriever_without_an_eval_set_gets_a_placeholder(passage, project, run, init):
-    """Without an eval set a placeholder question is written: the test fails and says that every question scores 0."""
-    source = SEARCH.replace('{"id": name, "text": TEXTS[name]}', passage)
-    out = init("--retriever", "app:search", files={"app.py": source}).out
-    assert "wrote evals/questions.jsonl: a placeholder for your questions\n" in out
-    assert "  1. Write your own questions into evals/questions.jsonl" in out
-    [line] = (project / "evals" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    assert json.loads(line)["id"] == "replace-me"
-    assert line.count("REPLACE: ") == 4
-    done = run()
-    assert done.returncode == 1, done.stdout
-    assert "every question scores 0" in done.stdout
-
-
 def test_nothing_is_overwritten(project, init):
     existing = {
         "conftest.py": "# mine\n",

@@ -89,36 +89,6 @@ def test_a_plan_counts_what_is_cached(project, llm):
     assert not llm.requests
 
 
-def test_an_unknown_price_and_length_are_reported(project, llm):
-    project.use(llm)
-    project.test(GATE)
-    plan = project.run("--rageval-plan")
-    assert _row(plan, "in total")[4:] == ["unbounded", "unknown"]
-    plan.stdout.fnmatch_lines(
-        [
-            "Nothing bounds the length of 28 replies. Set --rageval max_tokens=N, *",
-            "The cost of 28 replies is not known: --rageval prices=FILE names prices.",
-        ]
-    )
-
-
-def test_a_plan_does_not_call_the_users_generator_and_judge(project, llm):
-    project.add("""
-@pytest.fixture(scope="session")
-def rageval_generator():
-    def generate(question, passages):
-        raise AssertionError("called in a plan")
-    return generate
-""")
-    project.use(llm)
-    project.test(GATE)
-    project.run(
-        "--rageval-plan",
-        skipped=1,
-        shows="* × calls of rageval_generator, your own function: their requests are not counted",
-    )
-
-
 @pytest.mark.parametrize("decorator", ["", "@partial(rageval_llm.cached, version='1')"])
 def test_a_plan_counts_what_depends_on_answers_of_the_users_generator(project, llm, decorator):
     project.add(f"""
@@ -155,18 +125,6 @@ def test_a_plan_tells_an_error_from_a_test_without_requests(project, llm):
         shows=["There is no score 'recal'.*", "The plan may lack requests of 1 test that ended as an error."],
     )
     plan.stdout.no_fnmatch_line("*other test*")
-
-
-def test_a_plan_continues_after_assertions(project, llm):
-    project.use(llm)
-    project.test(
-        "def test_own(rageval):\n"
-        "    score = rageval.score('answer.em@1')\n"
-        "    assert score > 0.9 and score.where(topic='odd') >= 1\n"
-        "    assert not rageval.score('answer.em@2') < 0.9 or True\n"
-    )
-    assert _row(project.run("--rageval-plan"), "in total")[0] == "8"
-    assert not llm.requests
 
 
 @pytest.mark.parametrize("comparator", ["judge or em", "judge and em", "judge and graded"])

@@ -355,24 +355,6 @@ def test_two(): pass
 
 
 @pytest.mark.slow
-def test_a_merge_writes_baseline_and_cassette_as_one_run_would(project: Project, llm: LLMServer) -> None:
-    project.use(llm)
-    project.evalset(12)
-    project.test(GATE)
-    record = ("--rageval-record", "--rageval-cassette=replies.jsonl")
-    project.run("--rageval-update-baseline", *record)
-    baseline, cassette = project.path / "rageval_baseline.json", project.path / "replies.jsonl"
-    whole = baseline.read_bytes(), cassette.read_bytes()
-    baseline.unlink()
-    cassette.unlink()
-    names = shards(project, 3, *record)
-    assert not baseline.exists()
-    assert not cassette.exists()
-    assert merge(project, *names, "--update-baseline", "--cassette", "replies.jsonl") == 0
-    assert (baseline.read_bytes(), cassette.read_bytes()) == whole
-
-
-@pytest.mark.slow
 def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -> None:
     project.use(llm)
     project.evalset(12)

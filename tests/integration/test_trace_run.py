@@ -1,7 +1,5 @@
 """Recorded traces as the retriever of a run (`TraceRun`)."""
 
-import pytest
-
 from tests.trace_files import lines, phoenix
 
 RECORDED = """
@@ -42,30 +40,4 @@ def test_a_question_that_was_not_recorded_is_unscored_with_the_reason(project):
     assert (
         "not recorded for 'What is the code of item-4?': no trace has this question, in spans.jsonl"
         in unscored
-    )
-
-
-@pytest.mark.slow
-def test_production_is_the_baseline_of_the_retriever_to_come(project):
-    project.evalset(20)
-    spans(project, *range(1, 21))
-    now = (project.path / "conftest.py").read_text()
-    project.pytester.makeconftest(RECORDED)
-    project.test(GATE.format(bounds="max_drop=0.02"))
-    project.run("--rageval-update-baseline", passed=1)
-    project.pytester.makeconftest(now)
-    project.run(passed=1)
-    project.lose(*range(1, 13))
-    project.run(failed=1)
-
-
-def test_an_export_as_the_eval_set_is_an_error_with_a_remedy(project):
-    (project.path / "evals.jsonl").write_text(lines([{"id": "a", "input": {"q": "When?"}, "output": {}}]))
-    project.test(GATE.format(bounds="min=0.1"))
-    project.run(
-        errors=1,
-        shows=[
-            'evals.jsonl line 1: "question" is missing. Found: id, input, output.',
-            "*`rageval evalset from-traces*",
-        ],
     )

@@ -54,19 +54,6 @@ def test_fewer_runs_and_scores(history: str, capsys: Capture) -> None:
     assert "Did you mean recall@3?" in capsys.readouterr().err
 
 
-def test_the_same_as_json(history: str, capsys: Capture) -> None:
-    assert main(["history", history, "--json", "--score", "mrr"]) == 0
-    [run] = json.loads(capsys.readouterr().out)
-    assert run == line(0, {"mrr": score(0.7, None)})
-
-
-def test_the_page_is_written(history: str, tmp_path: Path, capsys: Capture) -> None:
-    page = tmp_path / "out" / "trend.html"
-    assert main(["history", history, "--html", str(page)]) == 0
-    assert "history of 3 runs" in page.read_text(encoding="utf-8")
-    assert capsys.readouterr().out.endswith(f"wrote {page}\n")
-
-
 def test_a_change_of_the_eval_set_is_a_note(tmp_path: Path, capsys: Capture) -> None:
     changed = line(1, {"a": score(0.5), "b": score(0.5)})
     changed["tests"][NODEID]["evalset"] = "e2"

@@ -114,11 +114,6 @@ def test_a_run_without_a_score_has_no_line(scores: list[dict[str, Any]]) -> None
     assert history_entry(document(*scores)) == {}
 
 
-def test_a_stopped_run_says_so() -> None:
-    """The line of a stopped run is marked, because the run may lack tests."""
-    assert history_entry(document(entry("recall@3", 1.0), stopped=True))["stopped"] is True
-
-
 def test_runs_are_read_by_time_whatever_the_order_of_lines(tmp_path: Path) -> None:
     """Runs are sorted by time across time zones, because `merge=union` does not sort the lines of two branches."""
     path = tmp_path / "history.jsonl"

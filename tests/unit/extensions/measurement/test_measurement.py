@@ -1,7 +1,6 @@
 """`--rageval preset=measurement`, and `rageval measurement`, which prints a page about the run."""
 
 import json
-import re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -9,156 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_rageval.cli import main
-from pytest_rageval.extensions.measurement.record import public_words
-from tests.foreign_plugins import WITHOUT
-from tests.llm_server import LLMServer, clerk
-
-CONFTEST = """
-import pytest
-
-CORPUS = {f"doc-{n}": f"Of all things, item-{n} has the code c{n}x." for n in range(1, 25)}
-
-@pytest.fixture(scope="session")
-def rageval_retriever():
-    def search(query, k):
-        wanted = int(query.split("item-")[1].rstrip("?"))
-        first = f"doc-{wanted if wanted % 4 else 1}"
-        ranked = sorted(CORPUS, key=lambda name: (name != first, name))
-        return [{"id": name, "text": CORPUS[name]} for name in ranked[:k]]
-    return search
-"""
-TEST = """
-import pytest
-
-pytestmark = pytest.mark.rageval_evalset("evals.jsonl")
-
-@pytest.mark.rageval_calibration("labels.jsonl", min_kappa=0.1)
-@pytest.mark.rageval_threshold("recall@3", min=0.5, max_drop=0.02)
-@pytest.mark.rageval_threshold("answer.correct@3", min=0.3, max_drop=0.02)
-def test_answers(): pass
-"""
-
-
-def _lines(path: Path, records: list[dict[str, Any]]) -> None:
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
-
-
-def _project(folder: Path) -> None:
-    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
-    (folder / "test_it.py").write_text(TEST, encoding="utf-8")
-    _lines(
-        folder / "evals.jsonl",
-        [
-            {
-                "id": f"q{n}",
-                "question": f"What is the code of item-{n}?",
-                "answers": [f"c{n}x"],
-                "gold": [{"id": f"doc-{n}"}],
-            }
-            for n in range(1, 25)
-        ],
-    )
-    # Of 30 right answers the judge accepts 27, of 10 wrong ones 2.
-    _lines(
-        folder / "labels.jsonl",
-        [
-            {
-                "question": f"What is the code of drawer {n}?",
-                "references": ["c1x"],
-                "prediction": "c1x" if n < 27 or n in {38, 39} else "c2x",
-                "human": n < 30,
-                "sample": {"seed": 0, "of": 400, "n": 40, "place": n + 1},
-            }
-            for n in range(40)
-        ],
-    )
-
-
-def _section(page: str, beginning: str) -> str:
-    """Return the lines from the first one that begins so, up to an empty line."""
-    return page[page.index(f"\n{beginning}") + 1 :].partition("\n\n")[0]
-
-
-@pytest.mark.slow
-def test_a_measurement_with_a_second_judge(pytester, monkeypatch, capsys, llm):
-    """The whole protocol: baseline, measurement with labels and a cassette, a second judge, and the page."""
-    _project(pytester.path)
-
-    def strict(prompt: str) -> str:
-        return "no" if "Answer to check" in prompt and "item-1" in prompt else clerk(prompt)
-
-    with LLMServer() as other:
-        other.model = strict
-        monkeypatch.setenv("OPENAI_BASE_URL", llm.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-        second = [
-            f"--rageval=judge_base_url={other.url}",
-            "--rageval-judge-model=m2",
-            "--rageval-baseline=b2.json",
-        ]
-        for arguments in (
-            ["--rageval-update-baseline"],
-            [
-                "--rageval=repeat=3",
-                "--rageval-report=report.json",
-                "--rageval-cassette=replies.jsonl",
-                "--rageval-record",
-            ],
-            [*second, "--rageval-update-baseline"],
-            [*second, "--rageval-report=second.json", "--rageval", "seed=7"],
-        ):
-            result = pytester.runpytest_inprocess(
-                *WITHOUT, "--rageval-model=m1", "--rageval=preset=measurement", *arguments
-            )
-            result.assert_outcomes(passed=1)
-    capsys.readouterr()
-    assert main(["measurement", "report.json", "--second", "second.json", "-o", "page.md"]) == 0
-    assert capsys.readouterr().out == "page.md: 1 test\n"
-    page = Path("page.md").read_text(encoding="utf-8")
-    run, test = _section(page, "|  |  |").splitlines(), _section(page.partition("## ")[2], "|  |  |")
-    assert run[2].startswith("| Protocol | preset measurement: cutoffs 5, temperature 0, draws 1, repeat 3,")
-    assert "| Cost | 166 replies: 166 cached, 0 live |" in run  # 72 answers, 54 verdicts and 40 labels
-    assert "| Eval set | evals.jsonl, 24 questions with 24 gold passages; SHA-256 " in test
-    assert "with 18 of 24 gold passages (75.0%)" in test
-    assert re.search(
-        r"\| Evidence budget \| k = 3; a question has on average 12\d characters, at most 12\d; \d+ tokens",
-        test,
-    )
-    assert f"| Models | generator: m1 at {llm.url}; judge: m1 at {llm.url} |" in test
-    assert "| Prompts, SHA-256 | generate " in test
-    scores = _section(page, "| score | mean").splitlines()
-    assert scores[2] == "| recall@3 | 0.750 | 0.551 to 0.880 | 24 | 0 | - | - |"
-    assert scores[3] == "| answer.correct@3 | 0.750 | 0.551 to 0.880 | 24 | 0 | - | 0.000 over 3 |"
-    drops = _section(page, "| score | baseline").splitlines()
-    assert drops[2].startswith(
-        "| recall@3 | 0.750 | 0.000 | -0.101 to 0.101 | 1 | 0.05 | 24 questions | 1.00 |"
-    )
-    corrected = _section(page, "| score | naive").splitlines()[2].split(" | ")
-    assert corrected[1] == "0.750 [0.551, 0.880]"
-    assert corrected[2].startswith("0.786 [")  # (0.75 + 0.8 - 1) / (0.9 + 0.8 - 1)
-    assert corrected[4] == "40; sensitivity 0.900 on 30, specificity 0.800 on 10 |"
-    # Of the 18 right answers, the second judge refuses those of item-1, 10, 11, 13, 14, 15, 17, 18 and 19.
-    agreement = _section(page, "| score | first judge").splitlines()[2].split(" | ")
-    assert agreement[2].startswith(f"m2 at {other.url}: 0.375 [")
-    assert agreement[3] == "24"
-    assert agreement[4].startswith("0.625 [")
-    assert agreement[5].startswith("kappa 0.333 [")
-    assert agreement[6] == "pass, pass |"
-    assert "--rageval-cassette=replies.jsonl --rageval-replay\n" in page
-    assert page.endswith("## What it lacks\n\n- a revision: run it in a git repository\n")
-    # The report of the second judge, in which a setting is not the preset's.
-    assert main(["measurement", "second.json"]) == 0
-    page = capsys.readouterr().out
-    assert "judge_base_url=…' --rageval-judge-model=m2" in page
-    lacks = page.partition("## What it lacks\n\n")[2].splitlines()
-    assert [line.partition(":")[0] for line in lacks] == [
-        "- the preset's seed",
-        "- a revision",
-        "- recorded replies",
-        "- a second judge",
-        "- values of the command that may be secret",
-    ]
-
+from pytest_rageval.extensions.measurement.record import MeasurementPlugin, public_words
+from pytest_rageval.options.resolution import resolve_options
+from pytest_rageval.run import FinishedRun
 
 QUESTION = {
     "id": "q1",
@@ -364,12 +216,32 @@ def test_reports_that_are_no_replication_are_refused(page):
     assert "The two reports have other questions of test_a.py::test.\n" in page(REPORT, other)
 
 
+def test_what_is_not_as_the_preset_has_it_is_listed(page):
+    """The report has what the user set otherwise, and the command without secrets."""
+    options = {"preset": "measurement", "seed": "7", "model": "m1"}
+    settings = resolve_options(options, {}, {"OPENAI_API_KEY": "k"}, invoked_in=Path(), root=Path())
+    plugin = MeasurementPlugin(["-q", "--rageval=judge_base_url=https://u:pw@h"])
+    entry = plugin.pytest_rageval_run_finished(FinishedRun(settings, Path(), dict))
+    text = page({**REPORT, **entry, "llm": {**REPORT["llm"], "requests": 3, "cached": 3}})
+    assert "| Protocol | preset measurement: cutoffs 5, temperature 0, draws 1, repeat 3," in text
+    assert "| Cost | 3 replies: 3 cached, 0 live |" in text
+    assert "    pytest -q '--rageval=judge_base_url=…'\n" in text
+    for lack in (
+        "the preset's seed: this run has 7",
+        "recorded replies: ",
+        "values of the command that may be secret",
+    ):
+        assert f"\n- {lack}" in text
+
+
 def test_files_that_cannot_be_used_are_refused(page):
     assert page(REPORT, arguments=("--test=x",)) == (
         "0.json has no such test with scores.\nTests with scores: test_a.py::test.\n"
     )
     assert "0.json is a report that the page is made of" in page(REPORT, arguments=("-o", "0.json"))
     assert json.loads(Path("0.json").read_text(encoding="utf-8")) == REPORT
+    assert page(REPORT, arguments=("-o", "page.md")) == "page.md: 1 test\n"
+    assert Path("page.md").read_text(encoding="utf-8").startswith("# Measurement of ")
     assert "Write one with: pytest --rageval preset=measurement" in page({"schema": 1})
 
 

@@ -1,7 +1,5 @@
 """Plans of a test, evaluated without pytest."""
 
-import asyncio
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -11,11 +9,10 @@ import pytest
 
 from pytest_rageval import hookspecs
 from pytest_rageval.answers.judge.default import DefaultJudge
-from pytest_rageval.core.errors import CallableError, InputError, Planned, ReplyPending
+from pytest_rageval.core.errors import CallableError, InputError, ReplyPending
 from pytest_rageval.core.evalset import EvalSet, Example, Gold
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.extensions.plan.plugin import PlannedComponent
 from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.resolution import resolve_options
 from pytest_rageval.options.settings import Settings
@@ -25,52 +22,11 @@ from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.annotator_agreement import AgreementRequest
 from tests.llm_server import LLMServer
-from tests.unit.run.marked import EVALS, components, evalset_of, evaluated, marked, threshold
-
-
-def test_a_plan_counts_calls_of_the_users_own_functions(tmp_path: Path) -> None:
-    session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
-    evals = evalset_of(3, answers=("right",))
-    [runs] = session.evaluator.outcomes(components(), evals, [ScoreRequest("answer.correct@1")]).values()
-    assert isinstance(runs, list)
-    assert sum(session.usage.remarks.values()) >= 3
-    assert session.usage.requests == 0
-    session.close()
-
-
-class _Judge:
-    def compare(self, *_: object) -> float:
-        raise AssertionError("called in a plan")
+from tests.unit.run.marked import EVALS, components, evalset_of, marked
 
 
 def _generate(*_: object) -> str:
     raise AssertionError("called in a plan")
-
-
-async def test_in_a_plan_nothing_is_called_and_each_call_is_counted() -> None:
-    remarks: Counter[str] = Counter()
-    generator, judge = (
-        PlannedComponent(f"rageval_{name}", part, remarks)
-        for name, part in (("generator", _generate), ("judge", _Judge()))
-    )
-    outcomes = await asyncio.gather(
-        generator("Which?", []),
-        generator("Which?", [], sample=2),
-        judge.compare("Which?", ["c7"], "c7"),
-        return_exceptions=True,
-    )
-    assert [(type(outcome), str(outcome)) for outcome in outcomes] == [(Planned, "not called in a plan")] * 3
-    assert remarks == {
-        "calls of rageval_generator, your own function: their requests are not counted": 2,
-        "calls of rageval_judge, your own function: their requests are not counted": 1,
-    }
-
-
-def test_in_a_plan_a_missing_method_is_missing() -> None:
-    """A stub has only the methods of the object that it replaces."""
-    judge = PlannedComponent("rageval_judge", _Judge(), Counter())
-    assert hasattr(judge, "compare")
-    assert not hasattr(judge, "relevant")
 
 
 @pytest.mark.parametrize("plan", [True, False])
@@ -90,20 +46,6 @@ def test_a_cached_function_of_the_user_is_called_in_a_plan(tmp_path: Path) -> No
     session.evaluator.outcomes(parts, evals, [ScoreRequest("answer.correct@1")])
     judge_alone = "calls of rageval_judge, your own function: their requests are not counted"
     assert list(session.usage.remarks) == [judge_alone]
-    session.close()
-
-
-def test_a_plan_gives_stubs(tmp_path: Path) -> None:
-    session = Session(Settings(cache_dir=tmp_path / "cache", plan=True))
-    test = evaluated(session, tmp_path, threshold(min=0.99), lost=[1])
-    assert test.evaluate_markers() == []
-    assert not test.has_stubs
-    score = test.score("recall@1", {"min": 0.99, "where": {"topic": "odd"}})
-    assert (score > 0.99, score < 0.01, score.n) == (True, True, 10)
-    agreement = test.agreement(AgreementRequest(["gold"], ["ndcg"], [1], None))
-    assert agreement.best("gold", 1).measure == "anything"
-    assert test.has_stubs
-    assert test.results()["scores"] == []
     session.close()
 
 

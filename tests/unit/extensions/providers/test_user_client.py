@@ -139,21 +139,6 @@ def test_a_sync_function_may_return_a_coroutine(ask: Any) -> None:
     assert replies == [REPLY]
 
 
-def test_no_more_are_in_flight_than_allowed(ask: Any) -> None:
-    running, most = 0, 0
-
-    async def client(**_: Any) -> dict[str, Any]:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.005)
-        running -= 1
-        return completion()
-
-    replies, _ = ask(client, *map(str, range(12)))
-    assert (len(replies), most) == (12, 4)
-
-
 class Status(Exception):  # noqa: N818 - short
     def __init__(self, status_code: int, message: str = "scripted", headers: Any = None) -> None:
         super().__init__(message)

@@ -350,19 +350,6 @@ def systems(path: Path, *names: tuple[str, str], lost: str = "") -> str:
     return str(path)
 
 
-def test_two_systems_of_one_report_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs = [(retriever, generator) for retriever in ("bm25", "dense") for generator in ("g1", "g2")]
-    path = systems(tmp_path / "a.json", *pairs, lost="dense")
-    assert main(["diff", path, "--system", "bm25", "dense", "--html", str(tmp_path / "d.html")]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"score +bm25  dense  difference", out)
-    assert out.count("test_r.py::test_found[g1-5]\n") == out.count("test_r.py::test_found[g2-5]\n") == 1
-    assert len(re.findall(r"recall@3 +1\.000 +0\.400 +-0\.600", out)) == 2
-    text = (tmp_path / "d.html").read_text(encoding="utf-8")
-    assert "<dd>bm25</dd>" in text
-    assert "<dd>dense</dd>" in text
-
-
 def test_a_system_of_one_report_is_compared_with_one_of_another(tmp_path, capsys):
     first = systems(tmp_path / "a.json", ("bm25", "g1"))
     second = systems(tmp_path / "b.json", ("bm25 tuned", "g1"), lost="bm25 tuned")

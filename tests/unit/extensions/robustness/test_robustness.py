@@ -1,6 +1,5 @@
 """Perturbations and the scores over them. `RAGEVAL_DOCS=update` writes the examples of the guide again."""
 
-import json
 import re
 from random import Random
 from statistics import fmean
@@ -14,7 +13,6 @@ from pytest_rageval.core.evalset import Example
 from pytest_rageval.evalsets.records import example_from
 from pytest_rageval.extensions.robustness.scores import PERTURBATIONS, WORD, perturbed
 from tests.docs.pages import ROOT, UPDATE
-from tests.foreign_plugins import WITHOUT
 from tests.unit.scores.conftest import World
 
 PAGE = ROOT / "docs" / "how-to" / "robustness.md"
@@ -148,43 +146,3 @@ def test_questions_that_have_no_score(world: World) -> None:
 def test_a_mistake_in_a_record_is_an_error(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(f"e.jsonl line 1: {message}")):
         _example(**fields)
-
-
-CONFTEST = """
-import pytest
-
-@pytest.fixture(scope="session")
-def rageval_retriever():
-    def search(query, k):
-        names = ["a", "b", "c"] if "Where" in query else ["b", "c", "a"]
-        return [{"id": name, "text": name} for name in names][:k]
-    return search
-"""
-TEST = """
-import pytest
-
-@pytest.mark.rageval_evalset("e.jsonl", perturb="case,punctuation")
-@pytest.mark.rageval_threshold("robust.mrr@3", min=0.9)
-@pytest.mark.rageval_threshold("robust.rbo@3", min=0.5)
-def test_it():
-    pass
-"""
-
-
-@pytest.mark.slow
-def test_a_retriever_that_minds_case_is_red_and_says_so(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(TEST)
-    lines = [
-        json.dumps({"id": f"q{n}", "question": f"Where is {n}?", "gold": [{"id": "a"}]}) for n in range(20)
-    ]
-    pytester.path.joinpath("e.jsonl").write_text("\n".join(lines))
-    result = pytester.runpytest_inprocess(*WITHOUT)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        [
-            "robust.mrr@3: 0.667 is below the minimum 0.9*",
-            "*why*case: where is 0?",
-            "*for comparison unperturbed 1.000, case 0.333, punctuation 1.000",
-        ]
-    )
