@@ -1,7 +1,9 @@
 """`rageval history`: the runs of a history on the terminal, as JSON and as a page."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,17 +15,28 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> str:
-    path = tmp_path / "history.jsonl"
-    append_run(path, line(2, {"recall@3": score(0.5, "fail", baseline=0.9)}, stopped=True))
-    append_run(path, line(0, {"recall@3": score(0.9), "mrr": score(0.7, None)}))
-    append_run(path, line(1, {"recall@3": score(0.95)}))
-    return str(path)
+def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Callable[..., str]:
+    """Return a function that writes runs as the history h.jsonl, and returns what the command prints of it."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*runs: dict[str, Any], arguments: Sequence[str] = (), status: int = 0) -> str:
+        for each in runs:
+            append_run(Path("h.jsonl"), each)
+        assert main(["history", "h.jsonl", *arguments]) == status
+        return "".join(capsys.readouterr())
+
+    return run
 
 
-def test_a_table_has_a_line_for_each_score(history: str, capsys: Capture) -> None:
-    assert main(["history", history]) == 0
-    assert capsys.readouterr().out == (
+RUNS = (
+    line(2, {"recall@3": score(0.5, "fail", baseline=0.9)}, stopped=True),
+    line(0, {"recall@3": score(0.9), "mrr": score(0.7, None)}),
+    line(1, {"recall@3": score(0.95)}),
+)
+
+
+def test_a_table_has_a_line_for_each_score(show):
+    assert show(*RUNS) == (
         "3 runs from 2026-11-01 09:00 to 2026-11-01 11:00, the last of 2000000\n"
         "\n"
         "test_r.py::test_found\n"
@@ -36,48 +49,35 @@ def test_a_table_has_a_line_for_each_score(history: str, capsys: Capture) -> Non
     )
 
 
-def test_the_value_before_is_the_last_one_that_is_known(tmp_path: Path, capsys: Capture) -> None:
+def test_the_value_before_is_the_last_one_that_is_known(show):
     """The "before" column has the last known value: a run without a value is only a gap in the trend."""
-    path = tmp_path / "h.jsonl"
-    for number, mean in enumerate([0.25, None, 0.5]):
-        append_run(path, line(number, {"s": score(mean)}))
-    assert main(["history", str(path)]) == 0
-    assert "  s       0.250    0.500         -   0.250  0.500     3  pass" in capsys.readouterr().out
+    printed = show(*(line(number, {"s": score(mean)}) for number, mean in enumerate([0.25, None, 0.5])))
+    assert "  s       0.250    0.500         -   0.250  0.500     3  pass" in printed
 
 
-def test_fewer_runs_and_scores(history: str, capsys: Capture) -> None:
-    assert main(["history", history, "--score", "recall@3", "--test", "found", "--last", "2"]) == 0
-    out = capsys.readouterr().out
-    assert "2 runs" in out
-    assert "mrr" not in out
-    assert main(["history", history, "--score", "recal@3"]) == 2
-    assert "Did you mean recall@3?" in capsys.readouterr().err
+def test_fewer_runs_and_scores(show):
+    printed = show(*RUNS, arguments=["--score", "recall@3", "--test", "found", "--last", "2"])
+    assert "2 runs" in printed
+    assert "mrr" not in printed
+    assert "Did you mean recall@3?" in show(arguments=["--score", "recal@3"], status=2)
 
 
-def test_a_change_of_the_eval_set_is_a_note(tmp_path: Path, capsys: Capture) -> None:
-    changed = line(1, {"a": score(0.5), "b": score(0.5)})
-    changed["tests"][NODEID]["evalset"] = "e2"
-    for run in (line(0, {"a": score(0.5), "b": score(0.5)}), changed):
-        append_run(tmp_path / "h.jsonl", run)
-    main(["history", str(tmp_path / "h.jsonl")])
+def test_a_change_of_the_eval_set_is_a_note(show):
+    runs = [line(n, {"a": score(0.5), "b": score(0.5)}) for n in range(2)]
+    runs[1]["tests"][NODEID]["evalset"] = "e2"
     note = "note: the eval set changed in 1000000: means before it are of other questions\n"
-    assert capsys.readouterr().out.count(note) == 1
+    assert show(*runs).count(note) == 1
 
 
-def test_an_empty_history_has_no_runs(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "h.jsonl"
-    path.touch()
-    assert main(["history", str(path)]) == 0
-    assert capsys.readouterr().out == "The history has no runs.\n"
-    path.write_text(f"{json.dumps(line(0))}\n{{\n", encoding="utf-8")
-    assert main(["history", str(path)]) == 2
-    assert f"{path}, line 2: it is not JSON" in capsys.readouterr().err
+def test_an_empty_history_has_no_runs(show):
+    Path("h.jsonl").touch()
+    assert show() == "The history has no runs.\n"
+    Path("h.jsonl").write_text(f"{json.dumps(line(0))}\n{{\n", encoding="utf-8")
+    assert "h.jsonl, line 2: it is not JSON" in show(status=2)
 
 
-def test_texts_of_the_file_cannot_steer_the_terminal(tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / "h.jsonl"
-    append_run(path, line(0, tests={"t\x1b[2J": {"outcome": "passed", "scores": {"s\n::a::b": score(1.0)}}}))
-    main(["history", str(path)])
-    out = capsys.readouterr().out
-    assert "\x1b" not in out
-    assert "\n::" not in out
+def test_texts_of_the_file_cannot_steer_the_terminal(show):
+    tests = {"t\x1b[2J": {"outcome": "passed", "scores": {"s\n::a::b": score(1.0)}}}
+    printed = show(line(0, tests=tests))
+    assert "\x1b" not in printed
+    assert "\n::" not in printed

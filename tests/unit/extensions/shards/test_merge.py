@@ -31,15 +31,21 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
     return write
 
 
-def merge(*arguments: str) -> int:
-    return main(["merge", *arguments])
+@pytest.fixture
+def merge(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return a function that merges reports, checks the exit status, and returns what is printed."""
+
+    def run(*arguments: str, status: int = 0) -> str:
+        assert main(["merge", *arguments]) == status
+        return "".join(capsys.readouterr())
+
+    return run
 
 
-def test_what_passes_ends_with_0_and_a_drop_with_1(shards, capsys):
-    assert merge(*shards()) == 0
-    assert "rageval: 1 of 1 threshold passed" in capsys.readouterr().out
-    assert merge(*shards(0, 1, 2, 3, 4, 5, 6), "--report", "out/rageval.md", "--report", "out.html") == 1
-    printed = capsys.readouterr().out
+def test_what_passes_ends_with_0_and_a_drop_with_1(shards, merge):
+    assert "rageval: 1 of 1 threshold passed" in merge(*shards())
+    lost = shards(0, 1, 2, 3, 4, 5, 6)
+    printed = merge(*lost, "--report", "out/rageval.md", "--report", "out.html", status=1)
     assert "rageval: 1 of 1 threshold failed" in printed
     assert "7 of 20 questions worse" in printed
     assert NODEID in Path("out/rageval.md").read_text(encoding="utf-8")
@@ -57,112 +63,94 @@ def test_what_passes_ends_with_0_and_a_drop_with_1(shards, capsys):
         (["nothing.json"], "nothing.json cannot be read"),
     ],
 )
-def test_what_cannot_be_used_ends_with_2(shards, capsys, arguments, why):
-    assert merge(*shards(), *arguments) == 2
-    assert why in capsys.readouterr().err
+def test_what_cannot_be_used_ends_with_2(shards, merge, arguments, why):
+    assert why in merge(*shards(), *arguments, status=2)
 
 
-def test_a_merge_accepts_a_drop_and_records_a_gain(shards, capsys):
-    lost = range(7)
-    assert merge(*shards(*lost), "--report", "rageval.md") == 1
+def test_a_merge_accepts_a_drop_and_records_a_gain(shards, merge):
     command = "rageval merge 1-2.json 2-2.json --update-baseline"
-    assert f"accept this drop and all other changes: {command}" in capsys.readouterr().out
-    assert f"Accept the drop and all other changes with `{command}`" in Path("rageval.md").read_text(
-        encoding="utf-8"
-    )
-    assert main(command.split()[1:]) == 0
-    capsys.readouterr()
+    printed = merge(*shards(*range(7)), "--report", "rageval.md", status=1)
+    assert f"accept this drop and all other changes: {command}" in printed
+    report = Path("rageval.md").read_text(encoding="utf-8")
+    assert f"Accept the drop and all other changes with `{command}`" in report
+    merge(*command.split()[2:])
     for name in shards():
         Path(name).rename(f"shard{name[0]}.json")
-    assert (
-        merge("shard1.json", "shard2.json", "--report", "shard-all.md", "--baseline", "rageval_baseline.json")
-        == 0
-    )
+    names = ("shard1.json", "shard2.json")
+    printed = merge(*names, "--report", "shard-all.md", "--baseline", "rageval_baseline.json")
     command = "rageval merge shard*.json --baseline rageval_baseline.json --update-baseline"
-    assert (
-        f"{NODEID}: recall@1 gained 0.350, which is significant; lock it in: {command}"
-        in capsys.readouterr().out
-    )
+    assert f"{NODEID}: recall@1 gained 0.350, which is significant; lock it in: {command}" in printed
     Path("shard10.json").touch()
-    assert merge("shard1.json", "shard2.json") == 0
-    assert "lock it in: rageval merge shard1.json shard2.json --update-baseline" in capsys.readouterr().out
+    assert "lock it in: rageval merge shard1.json shard2.json --update-baseline" in merge(*names)
 
 
-def test_a_drop_below_a_bound_needs_new_reports(shards, capsys):
+def test_a_drop_below_a_bound_needs_new_reports(shards, merge):
     names = shards(*range(7))
     for name in names:
         report = json.loads(Path(name).read_text(encoding="utf-8"))
         [threshold_of_marker] = report["tests"][0]["shard"]["value"]["record"]["thresholds"]
         threshold_of_marker["min"] = 0.9
         Path(name).write_text(json.dumps(report), encoding="utf-8")
-    assert merge(*names) == 1
-    assert "change min or max in the test, run the tests again, then\n  " in capsys.readouterr().out
+    printed = merge(*names, status=1)
+    assert "change min or max in the test, run the tests again, then\n  " in printed
 
 
-def test_options_may_be_named_as_in_tests(shards, capsys):
-    assert merge(*shards(0, 1, 2, 3), "--rageval-report=out.md", "--history=h.jsonl") == 1
+def test_options_may_be_named_as_in_tests(shards, merge):
+    names = shards(0, 1, 2, 3)
+    merge(*names, "--rageval-report=out.md", "--history=h.jsonl", status=1)
     assert Path("out.md").exists()
     assert Path("h.jsonl").exists()
-    assert merge("1-2.json", "2-2.json", "--rageval-update-baseline=force") == 0
-    assert "1.000 → 0.800" in capsys.readouterr().out
+    assert "1.000 → 0.800" in merge(*names, "--rageval-update-baseline=force")
 
 
-def test_the_joined_run_is_a_line_of_the_history(shards, capsys):
+def test_the_joined_run_is_a_line_of_the_history(shards, merge):
     history, report = Path("evals/history.jsonl"), Path("out.json")
-    for lost in ((), (0, 1, 2, 3)):
-        merge(*shards(*lost), "--history", str(history), "--report", str(report))
-        assert f"history: {history}" in capsys.readouterr().out
+    for status, lost in enumerate(((), (0, 1, 2, 3))):
+        printed = merge(*shards(*lost), "--history", str(history), "--report", str(report), status=status)
+        assert f"history: {history}" in printed
     means = [[point.mean for point in run.points.values()] for run in read_history(history)]
     assert means == [[1.0], [0.8]]
     written = json.loads(report.read_text(encoding="utf-8"))["history"]
     assert written == [run.line for run in read_history(history)]
 
 
-def test_a_sample_is_no_line_of_the_history(shards, capsys):
-    assert merge(*shards(sample=0.5), "--history", "history.jsonl") == 0
-    assert "only some of the questions" in capsys.readouterr().out
-    assert not Path("history.jsonl").exists()
-
-
-def test_a_history_that_cannot_be_written_ends_with_2(shards, capsys):
+def test_a_history_that_cannot_be_written_ends_with_2(shards, merge):
     Path("folder").mkdir()
-    assert merge(*shards(), "--history", "folder", "--report", "out.md") == 2
-    assert "The history folder cannot be written: " in capsys.readouterr().err
+    printed = merge(*shards(), "--history", "folder", "--report", "out.md", status=2)
+    assert "The history folder cannot be written: " in printed
     assert not Path("out.md").exists()
 
 
-def test_a_damaged_history_gets_the_run(shards, capsys):
+def test_a_damaged_history_gets_the_run(shards, merge):
     Path("history.jsonl").write_text("<<<<<<< ours\n", encoding="utf-8")
-    assert merge(*shards(), "--history", "history.jsonl", "--report", "out.json") == 0
-    assert "history.jsonl, line 1" in capsys.readouterr().err
+    printed = merge(*shards(), "--history", "history.jsonl", "--report", "out.json")
+    assert "history.jsonl, line 1" in printed
     assert len(Path("history.jsonl").read_text(encoding="utf-8").splitlines()) == 2
     assert "history" not in json.loads(Path("out.json").read_text(encoding="utf-8"))
 
 
-def test_a_baseline_that_was_named_has_to_be_there(shards, capsys):
-    assert merge(*shards(), "--baseline", "nowhere.json") == 1
-    printed = capsys.readouterr().out
+def test_a_baseline_that_was_named_has_to_be_there(shards, merge):
+    printed = merge(*shards(), "--baseline", "nowhere.json", status=1)
     assert "nowhere.json cannot be read: there is no such file" in printed
     assert "rageval: 1 of 1 threshold in error" in printed
 
 
-def test_an_update_is_refused_on_a_build_server(shards, monkeypatch, capsys):
+def test_an_update_is_refused_on_a_build_server(shards, monkeypatch, merge):
     monkeypatch.setenv("CI", "true")
     names = shards(0, 1, 2, 3)
     before = Path("rageval_baseline.json").read_bytes()
-    assert merge(*names, "--update-baseline") == 2
-    assert "is refused under CI=true" in capsys.readouterr().err
+    assert "is refused under CI=true" in merge(*names, "--update-baseline", status=2)
     assert Path("rageval_baseline.json").read_bytes() == before
-    assert merge(*names, "--update-baseline=force", "--pin-baseline") == 0
-    printed = capsys.readouterr().out
+    printed = merge(*names, "--update-baseline=force", "--pin-baseline")
     assert "1.000 → 0.800" in printed
     assert "as the anchor of max_total_drop" in printed
     assert json.loads(Path("rageval_baseline.json").read_text(encoding="utf-8"))["anchors"].keys() == {NODEID}
 
 
-def test_a_sample_updates_nothing(shards, capsys):
+def test_a_sample_updates_neither_baseline_nor_history(shards, merge):
     names = shards(sample=0.5)
-    assert merge(*names) == 0
-    assert " of 20, sample 0.5)" in capsys.readouterr().out
-    assert merge(*names, "--update-baseline") == 2
-    assert "these shards have a sample of them" in capsys.readouterr().err
+    printed = merge(*names, "--history", "history.jsonl")
+    assert " of 20, sample 0.5)" in printed
+    assert "only some of the questions" in printed
+    assert not Path("history.jsonl").exists()
+    assert "these shards have a sample of them" in merge(*names, "--update-baseline", status=2)

@@ -14,7 +14,6 @@ from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.retrievers.adapters import ADAPTERS, search_of
 from pytest_rageval.run.registry import Registry
-from tests.foreign_plugins import WITHOUT
 
 pytestmark = pytest.mark.slow  # importing LlamaIndex takes seconds
 
@@ -259,51 +258,3 @@ def test_the_search_is_that_of_the_built_in_adapter(llama_index: SimpleNamespace
     registry = Registry()
     registry.add_retriever_adapter(lambda _: True, lambda _: lambda _query, _k: ["theirs"])
     assert search_of(engine, registry.adapters, "")("reset tablet", 2) == ["theirs"]
-
-
-def test_a_lost_question_names_the_stage_of_a_framework(pytester: pytest.Pytester) -> None:
-    """Nothing but the retriever itself is in conftest.py."""
-    pytest.importorskip(
-        "langchain_classic", reason="the retrievers that join others are in langchain-classic"
-    )
-    pytester.makeconftest("""
-        import pytest
-        from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever
-        from langchain_core.documents import BaseDocumentCompressor, Document
-        from langchain_core.retrievers import BaseRetriever
-
-        class Search(BaseRetriever):
-            names: str
-            def _get_relevant_documents(self, query, *, run_manager):
-                return [Document(name, id=name) for name in self.names]
-
-        class Reranker(BaseDocumentCompressor):
-            def compress_documents(self, documents, query, callbacks=None):
-                return documents[::-1]
-
-        @pytest.fixture(scope="session")
-        def rageval_retriever():
-            both = EnsembleRetriever(retrievers=[Search(names="abc", name="bm25"), Search(names="dbe", name="dense")])
-            return ContextualCompressionRetriever(base_retriever=both, base_compressor=Reranker())
-    """)
-    pytester.makepyfile("""
-        import pytest
-
-        QUESTIONS = [{"id": name, "question": name, "gold": [{"id": name}]} for name in "abx"]
-
-        @pytest.mark.rageval_evalset(QUESTIONS)
-        @pytest.mark.rageval_threshold("recall@2", min=0.9)
-        @pytest.mark.rageval_threshold("stages.recall@2", min=0.6)
-        def test_it():
-            pass
-    """)
-    result = pytester.runpytest_inprocess(*WITHOUT)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        [
-            "*why*b: lost by Reranker: rank 1 of 5 after EnsembleRetriever, then*",
-            "*why*x: never among the candidates",
-            "*pass*stages.recall@2*0.667*",
-            "*: for comparison bm25 0.667, dense 0.333, EnsembleRetriever 0.667, Reranker 0.667, final 0.000",
-        ]
-    )
