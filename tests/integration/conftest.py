@@ -34,6 +34,12 @@ def rageval_retriever():
 collect_ignore = ["retriever_apps"]  # applications of users, which the packages of few environments can run
 
 
+@pytest.fixture
+def new_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is written again within a second is not read from the old bytecode."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+
 class Project:
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester = pytester

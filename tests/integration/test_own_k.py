@@ -1,18 +1,13 @@
 """A run with `--rageval k=own`."""
 
 import json
-import sys
 
 import pytest
 
 from pytest_rageval.cli import main
 from tests.foreign_plugins import WITHOUT
 
-
-@pytest.fixture(autouse=True)
-def new_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is written again within a second is not read from the old bytecode."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("new_code")]
 
 
 CONFTEST = """
@@ -41,7 +36,6 @@ def _write(pytester: pytest.Pytester, conftest: str, test: str = TEST, questions
     pytester.path.joinpath("e.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
 
-@pytest.mark.slow
 def test_a_halved_k_is_red_and_the_table_says_why(pytester: pytest.Pytester) -> None:
     _write(pytester, CONFTEST)
     assert pytester.runpytest(*WITHOUT, "--rageval-update-baseline").ret == 0
@@ -98,7 +92,6 @@ UNASKED = "*test_it: called without k, the retriever returned 4 documents in the
 BY_A_SEARCH = f"{UNASKED} (for q0).*"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("retriever", "signature", "calls", "warning"),
     [
@@ -132,7 +125,6 @@ def test_another_number_of_its_own_is_a_warning(pytester, retriever, signature, 
     assert pytester.path.joinpath("calls").read_text() == calls
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bounds", ["min=0.9", "max_drop=0.02"])
 def test_no_question_is_asked_again_where_no_baseline_has_the_number(pytester, bounds):
     _write(
@@ -144,7 +136,6 @@ def test_no_question_is_asked_again_where_no_baseline_has_the_number(pytester, b
     assert pytester.path.joinpath("calls").read_text() == EACH
 
 
-@pytest.mark.slow
 def test_tests_share_the_search_and_its_failure_is_said(pytester: pytest.Pytester) -> None:
     code = _search("query, k").replace("RETRIEVER", "in_the_body")
     _write(pytester, code, f"{TEST}\n{TEST.replace('test_it', 'test_more')}")
@@ -160,7 +151,6 @@ def test_tests_share_the_search_and_its_failure_is_said(pytester: pytest.Pyteste
     )
 
 
-@pytest.mark.slow
 def test_with_the_own_k_a_smaller_one_is_the_cause_in_every_report(pytester: pytest.Pytester) -> None:
     """The advice of the warning is followed: the baseline is written with k=own too."""
     code = CONFTEST.replace("k=2", "k=4")
@@ -184,7 +174,6 @@ def test_with_the_own_k_a_smaller_one_is_the_cause_in_every_report(pytester: pyt
     assert f"Likely cause: {cause}" in page
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("retriever", "place"), [("in_the_body", " (for q"), ("without_k", ". ")])
 def test_a_merge_of_shards_has_the_number(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], retriever: str, place: str

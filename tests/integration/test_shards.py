@@ -1,10 +1,9 @@
 """`--rageval-shard` and `rageval merge`: merged shards have the verdicts of a single run."""
 
 import json
-import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import chdir
 
 import pytest
 
@@ -13,6 +12,8 @@ from tests.integration.conftest import Project
 from tests.integration.test_arena_run import Arena
 from tests.llm_server import LLMServer, clerk
 from tests.unit.extensions.shards.sharded import without_updates
+
+pytestmark = pytest.mark.slow
 
 SYSTEMS = """
 from pytest_rageval import Retrieval
@@ -92,12 +93,8 @@ def document(project: Project, name: str, *, times: bool = False) -> dict:
 
 
 def merge(project: Project, *arguments: object) -> int:
-    here = Path.cwd()
-    os.chdir(project.path)
-    try:
+    with chdir(project.path):
         return main(["merge", *map(str, arguments)])
-    finally:
-        os.chdir(here)
 
 
 def run_whole(project: Project, *arguments: str, kinds: Sequence[str] = (".json",)) -> None:
@@ -131,7 +128,6 @@ def rich(project: Project, llm: LLMServer) -> None:
     project.lose(2, 3, 5, 7, 11)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "arguments"),
     [
@@ -236,7 +232,6 @@ KINDS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServer, kind: str) -> None:
     marks, options = KINDS[kind]
@@ -267,7 +262,6 @@ def test_scores_of_each_kind_are_those_of_one_run(project: Project, llm: LLMServ
     assert "shard 1/2" not in str(whole)
 
 
-@pytest.mark.slow
 def test_the_agreement_of_the_judge_alone_is_judged_after_the_merge(project: Project, llm: LLMServer) -> None:
     llm.model = lambda _prompt: "yes"
     project.use(llm)
@@ -318,7 +312,6 @@ def test_in_error(): pass
 """
 
 
-@pytest.mark.slow
 def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -> None:
     project.evalset(12)
     project.test(EXPECTED)
@@ -336,7 +329,6 @@ def test_a_failure_that_is_expected_is_expected_in_the_merge(project: Project) -
     ]
 
 
-@pytest.mark.slow
 def test_a_note_of_all_shards_is_printed_once(project: Project) -> None:
     project.gate("recal@1 min=0.1")
     run_whole(project)
@@ -354,7 +346,6 @@ def test_two(): pass
 """
 
 
-@pytest.mark.slow
 def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -> None:
     project.use(llm)
     project.evalset(12)
@@ -370,7 +361,6 @@ def test_jobs_of_different_tests_are_one_run(project: Project, llm: LLMServer) -
     assert merge(project, "one.json", "--partial") == 1
 
 
-@pytest.mark.slow
 def test_a_baseline_that_lists_more_than_ran_is_noted(project, capsys):
     project.evalset(20)
     project.test(GATE.replace("llm_reteval", "hit"))
@@ -383,7 +373,6 @@ def test_a_baseline_that_lists_more_than_ran_is_noted(project, capsys):
     assert merge(project, *names, "--require-baseline") == 1
 
 
-@pytest.mark.slow
 def test_a_sample_is_compared_over_its_questions(project: Project) -> None:
     project.evalset(60)
     conftest = project.path / "conftest.py"

@@ -1,11 +1,12 @@
 """Ways to make a retriever worse so that the ids of the gold passages are still found: none of them is silent."""
 
 import json
-import sys
 
 import pytest
 
 from tests.foreign_plugins import WITHOUT
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("new_code")]
 
 CONFTEST = """
 import pytest
@@ -42,12 +43,6 @@ OTHERS = "{}% of the first 5 passages are others than in the baseline, where no 
 FEWER = "fewer than 5 different passages were found in 12 of 12 searches, and in 0 in the baseline."
 
 
-@pytest.fixture(autouse=True)
-def new_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is written again within a second is not read from the old bytecode."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-
-
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
     records = [{"id": f"q{n}", "question": f"{n}?", "gold": [{"id": f"d{n}"}]} for n in range(12)]
@@ -63,7 +58,6 @@ def _worse(project: pytest.Pytester, change: str) -> pytest.RunResult:
     return project.runpytest(*WITHOUT, "-q")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "warning"),
     [
@@ -96,7 +90,6 @@ def test_a_change_that_no_score_shows_is_a_warning(project, change, warning):
     assert [line.partition("test_it: ")[2][: len(warning)] for line in shown] == [warning], result.outlines
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -114,7 +107,6 @@ def test_a_small_change_is_none(project: pytest.Pytester, change: str) -> None:
     result.stdout.no_fnmatch_line("warning:*")
 
 
-@pytest.mark.slow
 def test_a_failure_says_it_itself(project: pytest.Pytester) -> None:
     result = _worse(project, "return []")
     assert result.ret == 1
@@ -160,7 +152,6 @@ def _indexed(pytester: pytest.Pytester, size: int, threshold: str) -> str:
     return conftest
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["ndcg@5", "recall@5"])
 @pytest.mark.parametrize(
     ("kept", "gone"),
@@ -182,7 +173,6 @@ def test_passages_that_no_search_finds_any_more_are_a_warning(
     assert [line.partition("test_it: ")[2] for line in shown] == ([GONE.format(gone, 40)] if gone else [])
 
 
-@pytest.mark.slow
 def test_a_failure_says_what_is_gone_itself(pytester: pytest.Pytester) -> None:
     conftest = _indexed(pytester, 40, '"recall@5", max_drop=0.1')
     pytester.makeconftest(conftest.replace("range(40)", "range(20)"))
@@ -194,7 +184,6 @@ def test_a_failure_says_what_is_gone_itself(pytester: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*is the index complete*")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [40, 2000])
 def test_a_better_order_is_no_loss(pytester: pytest.Pytester, size: int) -> None:
     """In a large index no other question finds the passages that a reranker drops."""

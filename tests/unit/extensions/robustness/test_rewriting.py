@@ -31,21 +31,8 @@ def write(llm: LLMServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     )
     (tmp_path / "set.jsonl").write_text("\n".join(map(json.dumps, RECORDS)))
 
-    def run(*arguments: str) -> int:
-        words = [
-            "evalset",
-            "variants",
-            "set.jsonl",
-            "--out",
-            "out.jsonl",
-            "--model",
-            "m",
-            "--base-url",
-            llm.url,
-        ]
-        return main([*words, *arguments])
-
-    return run
+    words = ["evalset", "variants", "set.jsonl", "--out", "out.jsonl", "--model", "m", "--base-url"]
+    return lambda *arguments: main([*words, llm.url, *arguments])
 
 
 def test_questions_in_other_words_and_languages_are_added(write, llm, capsys):

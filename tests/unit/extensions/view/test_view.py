@@ -44,6 +44,10 @@ def _ask(
         return error.code, error.read().decode(), error.headers
 
 
+def _state(address: str) -> Any:
+    return json.loads(_ask(address, "state")[1])
+
+
 def _own(address: str) -> dict[str, str]:
     return {"Origin": "/".join(address.split("/")[:3]), "Content-Type": "application/json"}
 
@@ -68,9 +72,7 @@ def test_the_runs_of_the_history_are_in_the_state(folder: Path) -> None:
     )
     (folder / "h.jsonl").write_text(f"{json.dumps(failed)}\n{json.dumps(passed)}\n", encoding="utf-8")
     with viewing(folder, "--history", "h.jsonl") as address:
-        status, text, _ = _ask(address, "state")
-        assert status == 200
-        state = json.loads(text)
+        state = _state(address)
         assert [run["failed"] for run in state["runs"]] == [0, len(document["tests"])]
         (test,) = passed["tests"].values()
         assert state["runs"][0]["scores"] == {
@@ -82,7 +84,7 @@ def test_the_runs_of_the_history_are_in_the_state(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_verdict_is_written_where_the_calibration_reads_it(address: str, folder: Path) -> None:
-    found = json.loads(_ask(address, "state")[1])["answers"]
+    found = _state(address)["answers"]
     keys = {each["answer"]: each["key"] for each in found}
     assert set(keys) == {"five days", "thirteen weeks"}
     for answer, verdict in (("five days", "wrong"), ("five days", "right"), ("thirteen weeks", "unclear")):
@@ -140,7 +142,7 @@ def test_a_verdict_that_cannot_be_written_is_an_error(address: str, asked: objec
     status, text, _ = _ask(address, "labels", asked, _own(address))
     assert status == 400
     assert says in json.loads(text)["error"]
-    key = json.loads(_ask(address, "state")[1])["answers"][0]["key"]
+    key = _state(address)["answers"][0]["key"]
     status, text, _ = _ask(address, "labels", {"key": key, "verdict": "maybe"}, _own(address))
     assert "it is one of right, wrong, unclear" in json.loads(text)["error"]
 
@@ -149,19 +151,17 @@ def test_a_verdict_that_cannot_be_written_is_an_error(address: str, asked: objec
 def test_a_run_that_goes_on_is_shown_until_its_report_is_written(address: str, folder: Path) -> None:
     """A run adds its tests to a file beside the report, which exists as long as the report is viewed."""
     live = live_file(folder / "report.json")
-    first = json.loads(_ask(address, "state")[1])
+    first = _state(address)
     assert first["running"] == []
     with live.open("a", encoding="utf-8") as file:
         file.write('{"test": "test_a", "failed": "recall@3 0.5 < 0.8"}\n{"test": "half')
-    assert json.loads(_ask(address, "state")[1])["running"] == [
-        {"test": "test_a", "failed": "recall@3 0.5 < 0.8"}
-    ]
+    assert _state(address)["running"] == [{"test": "test_a", "failed": "recall@3 0.5 < 0.8"}]
     (folder / "report.json").write_text(json.dumps(whole_document(duration_s=7.0)), encoding="utf-8")
-    state = json.loads(_ask(address, "state")[1])
+    state = _state(address)
     assert state["running"] == []
     assert state["version"] != first["version"]
     (folder / "report.json").write_text("half wr", encoding="utf-8")
-    assert json.loads(_ask(address, "state")[1])["version"] == state["version"]
+    assert _state(address)["version"] == state["version"]
 
 
 @pytest.mark.slow
