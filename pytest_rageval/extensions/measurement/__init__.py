@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_rageval.options.settings import Settings
 
-NAME: Final = "measurement"  # of the preset, and of the key of the report
+NAME: Final = "measurement"
 PRESETS: Final = {NAME: Path(__file__).with_name("presets.toml")}
 
 # fmt: off

@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
-from pytest_rageval.extensions.measurement import NAME
 from pytest_rageval.hookspecs import hookimpl
 from pytest_rageval.lib.text import text_of
 from pytest_rageval.options import all_options
 from pytest_rageval.options.presets import read_preset
 from pytest_rageval.run import FinishedRun
+
+NAME: Final = "measurement"  # of the preset, and of the key of the report
 
 
 class MeasurementEntry(TypedDict, total=False):
