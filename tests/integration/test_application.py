@@ -58,7 +58,6 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_retriever_and_generator_are_the_application(project: pytest.Pytester) -> None:
-    """Each question is asked once for all scores whose cut-off covers its passages."""
     project.makepyfile(TEST)
     result = project.runpytest(*WITHOUT, "-p", "no:randomly")
     assert result.ret == 0, result.stdout.str()
@@ -100,7 +99,6 @@ def test_an_error_of_the_fixture_names_its_line(project: pytest.Pytester) -> Non
     ],
 )
 def test_a_failure_names_the_fixture_of_the_user(project, body, words):
-    """The message names what the user wrote, and the failures are those of the retriever under test."""
     project.makeconftest(CONFTEST.replace("found = STORE", f"{body}\n    found = STORE"))
     project.makepyfile(TEST)
     result = project.runpytest(*WITHOUT, "-p", "no:randomly", "--rageval-report=r.json")

@@ -59,8 +59,7 @@ class Application:
         # By question, that the reply of a model is missing in a replay; the searches before it are known.
         self.missing: dict[str, MissingReplyError] = {}
         # Of the answers without sources: how many, whether a search was seen, and what was captured.
-        self._captured_answers = 0
-        self._saw_search = False
+        self._captured_answers, self._saw_search = 0, False
         self._captured: tuple[str, ...] = ()
         function: Any = self._retrieve_async if is_async(ask) else self._retrieve
 
@@ -165,10 +164,9 @@ class Application:
             return Retrieval(sources, steps, seconds=seconds)
         # Unreadable sources are an error of the question, as those of any retriever.
         with suppress(InvalidResult):
-            texts = [
-                document.text for document in Ranking.of(question, list(retrieval_from(sources).documents))
-            ]
-            self._replies.setdefault(question, []).append(Reply(answer, tuple(texts)))
+            ranking = Ranking.of(question, list(retrieval_from(sources).documents))
+            texts = tuple(document.text for document in ranking)
+            self._replies.setdefault(question, []).append(Reply(answer, texts))
         return Retrieval(sources, steps, seconds=seconds)
 
     def knows(self, question: str) -> bool:
@@ -244,22 +242,19 @@ def read_parts(returned: object, name: str) -> tuple[str, Any]:
     answer, sources = _text_of(returned), None
     if answer is None and isinstance(returned, tuple | list) and len(returned) == len(("answer", "sources")):
         for first, second in (returned, returned[::-1]):
-            if (
-                (text := _text_of(first)) is not None
-                and not isinstance(second, str)
-                and is_document_list(second)
-            ):
+            text = _text_of(first)
+            if text is not None and not isinstance(second, str) and is_document_list(second):
                 return text, second
-    if answer is None or not isinstance(returned, str):
-        fields = as_mapping(returned)
+    fields = as_mapping(returned)
+    if not isinstance(returned, str):
         get: Callable[[str], Any] = (
             (lambda key: getattr(returned, key, None)) if fields is None else fields.get
         )
-        found = ((text, key) for key in ANSWER_NAMES if (text := _text_of(get(key))) is not None)
-        answer = next(found, (answer, ""))[0]
+        texts = (_text_of(get(key)) for key in ANSWER_NAMES)
+        answer = next((text for text in texts if text is not None), answer)
         sources = next((get(key) for key in SOURCE_NAMES if is_document_list(get(key))), None)
     if answer is None:
-        shown = ", ".join(map(str, fields)) if (fields := as_mapping(returned)) else type(returned).__name__
+        shown = ", ".join(map(str, fields)) if fields else type(returned).__name__
         raise CallableError(f"{name} returned no answer that is known: {shown:.200}.\n{REMEDY}")
     return answer, sources
 

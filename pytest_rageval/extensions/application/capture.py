@@ -22,9 +22,8 @@ from pytest_rageval.lib.lazy import Lazy
 class Recorder:
     """The searches that ran while one question was answered."""
 
-    steps: list[Step] = field(
-        default_factory=list
-    )  # in the order of their ends, with the documents as returned
+    # In the order of their ends, with the documents as returned.
+    steps: list[Step] = field(default_factory=list)
     mixed: bool = False  # whether a search ran in a thread beside other questions: it is unknown whose it was
 
     def searches(self) -> list[Step]:

@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
@@ -71,24 +71,23 @@ UNAUTHORIZED: Final = (
 
 @dataclass(frozen=True)
 class Backend:
-    """The gateway that replies are requested from, and the server behind it."""
+    """The session whose gateway replies are requested from, and the server behind it."""
 
-    gateway: Gateway
+    session: Session
     server: Server
-    loop: BackgroundEventLoop  # the event loop of the gateway
-    models: tuple[str, ...] = ()  # the models to list if the server does not answer
-    # Collects the errors that the application received in place of replies, for no known question; see `Session`.
-    unanswered: list[RagevalError] = field(default_factory=list)
 
     @classmethod
     def of(cls, session: Session, client: object = None) -> "Backend":
         """Return the backend of the application; `client` is the user's, None for the server of the options."""
-        settings = session.settings
-        names = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
-        server = session.models_of(client).server("generator")
-        return cls(
-            session.gateway, server, session.loop, tuple(filter(None, names)), session.evaluator.unanswered
-        )
+        return cls(session, session.models_of(client).server("generator"))
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.session.gateway
+
+    @property
+    def loop(self) -> BackgroundEventLoop:
+        return self.session.loop
 
 
 class Application:
@@ -101,10 +100,10 @@ class Application:
     async def __call__(self, scope: dict[str, object], receive: Asgi, send: Asgi) -> None:
         from starlette.requests import Request  # noqa: PLC0415 - an optional package
 
-        response = await self._response(Request(scope, receive))  # type: ignore[arg-type]
+        response = await self._respond(Request(scope, receive))  # type: ignore[arg-type]
         await response(scope, receive, send)  # type: ignore[arg-type]
 
-    async def _response(self, request: "Request") -> "Response":
+    async def _respond(self, request: "Request") -> "Response":
         path, refusal = self._authorize(request)
         if refusal is not None:
             return refusal
@@ -132,7 +131,7 @@ class Application:
             for call in calls:
                 call.unanswered = call.unanswered or error
             if not calls:
-                backend.unanswered.append(error)
+                backend.session.evaluator.unanswered.append(error)
             raise
 
     def _authorize(self, request: "Request") -> "tuple[str, Response | None]":
@@ -180,7 +179,7 @@ class Application:
             return await self._stream(backend, proxied, events, usage=usage)
         proxied = make_proxied_request(base_url, path, body, sample=sample)
         reply = await _call_in_loop(backend, backend.gateway.get_reply, backend.server, proxied)
-        return _json_response(_response_body(proxied, reply))
+        return _response(_response_body(proxied, reply))
 
     async def _stream(
         self, backend: Backend, proxied: ProxiedRequest, events: "asyncio.Queue[Event]", *, usage: bool
@@ -197,7 +196,7 @@ class Application:
             # The reply was not streamed, as from the cache; or `result` raises an error, which has its own status.
             body = json.loads(_response_body(proxied, requesting.result()))
             text = "".join(map(encode_event, split_into_events(proxied.path, body, usage=usage)))
-            return StreamingResponse(_yield_once(text), media_type="text/event-stream")
+            return _response(text, "text/event-stream")
 
         async def pass_on() -> AsyncIterator[str]:
             event: Event | None = first
@@ -207,9 +206,8 @@ class Application:
                 event = await _next_event(events, requesting)
             error = requesting.exception()
             if error is not None:
-                yield encode_event(
-                    Event("error", json.dumps({"error": {"message": str(error), **STREAM_ERROR}}))
-                )
+                content = {"error": _error(str(error), "rageval_stream_broken")}
+                yield encode_event(Event("error", json.dumps(content)))
             elif proxied.path == CHAT:
                 yield encode_event(Event("", "[DONE]"))
 
@@ -225,10 +223,10 @@ class Application:
                 forward = backend.gateway.source.forward
                 answer = await _call_in_loop(backend, forward, backend.server, proxied, method, b"", {})
         if answer is not None and answer.status < 400:  # noqa: PLR2004 - as HTTP numbers errors
-            return _raw_response(answer)
+            return _passed_on(answer)
         names = await _call_in_loop(backend, _cached_models, backend)
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "rageval"} for name in names]
-        return _json_response(json.dumps({"object": "list", "data": data}))
+        return _response(json.dumps({"object": "list", "data": data}))
 
     async def _forward(self, backend: Backend, request: "Request", path: str) -> "Response":
         if request.method not in METHODS:
@@ -245,7 +243,7 @@ class Application:
         answer = await _call_in_loop(
             backend, backend.gateway.source.forward, backend.server, proxied, request.method, content, headers
         )
-        return _raw_response(answer)
+        return _passed_on(answer)
 
 
 def _calls_of(loop: BackgroundEventLoop, request: str) -> list[Call]:
@@ -266,9 +264,6 @@ def _calls_of(loop: BackgroundEventLoop, request: str) -> list[Call]:
             or any(json.dumps(question, ensure_ascii=only)[1:-1] in request for only in (True, False))
         }
     return [] if len(running) != 1 or None in running else next(iter(running.values()))
-
-
-STREAM_ERROR: Final[dict[str, object]] = {"type": "rageval", "param": None, "code": "rageval_stream_broken"}
 
 
 async def _call_in_loop(backend: Backend, function: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -296,7 +291,9 @@ async def _cached_models(backend: Backend) -> list[str]:
         if summary.get("model")
         and ("://" in (base_url := summary.get("base_url", "")) or base_url == backend.server.base_url)
     }
-    return sorted(cached | set(backend.models))
+    settings = backend.session.settings
+    named = {settings.generator.model, *settings.judge_models} - {None, EMBEDDED}
+    return sorted(cached.union(filter(None, named)))
 
 
 async def _next_event(events: "asyncio.Queue[Event]", requesting: "asyncio.Future[Reply]") -> Event | None:
@@ -307,10 +304,6 @@ async def _next_event(events: "asyncio.Queue[Event]", requesting: "asyncio.Futur
         return getting.result()
     getting.cancel()
     return None if events.empty() else events.get_nowait()
-
-
-async def _yield_once(text: str) -> AsyncIterator[str]:
-    yield text
 
 
 def _only_usage(event: Event) -> bool:
@@ -342,17 +335,15 @@ def _parse_sample(text: str) -> int:
     raise ValueError(f"the header {SAMPLE_HEADER} is {text!r:.40}, expected 0, 1, 2 …")
 
 
-def _json_response(text: str) -> "Response":
+def _response(content: str | bytes, kind: str = "application/json", status: int = 200) -> "Response":
     from starlette.responses import Response  # noqa: PLC0415 - an optional package
 
-    return Response(text, media_type="application/json")
+    return Response(content, status, {"content-type": kind})
 
 
-def _raw_response(answer: Answer) -> "Response":
-    from starlette.responses import Response  # noqa: PLC0415 - an optional package
-
+def _passed_on(answer: Answer) -> "Response":
     kind = answer.headers.get("content-type", "application/octet-stream")
-    return Response(answer.content, answer.status, {"content-type": kind})
+    return _response(answer.content, kind, answer.status)
 
 
 def _error_response(error: RagevalError | Unscored) -> "Response":
@@ -370,8 +361,11 @@ def _json_error(status: int, message: str, code: str, answer: dict[str, object] 
     """Return an error response; `answer` is the server's own error, in place of message and code."""
     from starlette.responses import JSONResponse  # noqa: PLC0415 - an optional package
 
-    error = answer or {"message": message, "type": "rageval", "param": None, "code": code}
-    return JSONResponse({"error": error}, status, {"x-should-retry": "false"})
+    return JSONResponse({"error": answer or _error(message, code)}, status, {"x-should-retry": "false"})
+
+
+def _error(message: str, code: str) -> dict[str, object]:
+    return {"message": message, "type": "rageval", "param": None, "code": code}
 
 
 def build_placeholder(proxied: ProxiedRequest, mark: str) -> dict[str, object]:

@@ -6,10 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pytest_rageval.lib.foreign_values import JsonObject
-from pytest_rageval.models.proxied_request import (
-    CHAT,
-    Event,
-)
+from pytest_rageval.models.proxied_request import CHAT, Event
 
 WORD: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")  # a word with the white space before it
 
@@ -31,14 +28,9 @@ def split_into_events(path: str, answer: Mapping[str, object], *, usage: bool) -
             yield Event(name, json.dumps({"type": name, "sequence_number": number, **content}))
 
 
-def _pieces(text: str) -> list[str]:
-    return WORD.findall(text)
-
-
 def _chunks(answer: JsonObject, *, usage: bool) -> Iterator[dict[str, object]]:
-    common = {name: value for name, value in answer.items() if name not in ("choices", "usage", "object")} | {
-        "object": "chat.completion.chunk"
-    }
+    common = {name: value for name, value in answer.items() if name not in ("choices", "usage")}
+    common["object"] = "chat.completion.chunk"
     for choice in answer["choices"]:
         index, message = choice.get("index", 0), dict(choice.get("message") or {})
         other_fields = {
@@ -56,9 +48,9 @@ def _chunks(answer: JsonObject, *, usage: bool) -> Iterator[dict[str, object]]:
         yield chunk({"role": "assistant", **first, "content": "" if isinstance(content, str) else content})
         # Reasoning and refusals, which servers send in separate text fields.
         for name, text in texts.items():
-            for piece in _pieces(text):
+            for piece in WORD.findall(text):
                 yield chunk({name: piece})
-        for piece in _pieces(content) if isinstance(content, str) else ():
+        for piece in WORD.findall(content) if isinstance(content, str) else ():
             yield chunk({"content": piece})
         for position, call in enumerate(calls):
             yield chunk({"tool_calls": [{"index": position, **call}]})
@@ -101,7 +93,7 @@ def _part_events(
     yield "response.content_part.added", {**common, "part": {**part, **empty}}
     if isinstance(text, str):
         logprobs: dict[str, object] = {"logprobs": []} if name == "output_text" else {}
-        for piece in _pieces(text):
+        for piece in WORD.findall(text):
             yield f"response.{name}.delta", {**common, "delta": piece, **logprobs}
         yield f"response.{name}.done", {**common, field: text, **logprobs}
     yield "response.content_part.done", {**common, "part": part}

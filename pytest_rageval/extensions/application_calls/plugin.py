@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess  # nosec B404 # runs the command that the user names
 import threading
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -64,7 +64,7 @@ class GatewayServer:
         uvicorn = require("uvicorn", extra="gateway", purpose=PURPOSE)
         require("starlette", extra="gateway", purpose=PURPOSE)
         self.token: str = secrets.token_urlsafe(TOKEN_BYTES)
-        self._get_backend: Callable[[], Backend] = _raise(InputError(NOT_YET))
+        self._backend: Backend | RagevalError = InputError(NOT_YET)
         # With an explicit protocol, asyncio disables Nagle's algorithm, which would delay each response by 40 ms.
         try:
             self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -73,9 +73,8 @@ class GatewayServer:
         self._socket.bind((LOOPBACK, 0))
         self._socket.listen(BACKLOG)
         self.port: int = self._socket.getsockname()[1]
-        application = Application(self.token, lambda: self._get_backend())  # noqa: PLW0108 - it is replaced later
         config = uvicorn.Config(
-            application,
+            Application(self.token, self._get_backend),
             log_config=None,
             access_log=False,
             log_level="critical",
@@ -109,13 +108,19 @@ class GatewayServer:
         try:
             backend = make_backend()
             self.refuse_itself(backend.server)
+            self._backend = backend
         except RagevalError as error:
-            self._get_backend = _raise(error)
-        else:
-            self._get_backend = lambda: backend
+            self._backend = error
 
     def refuse(self, why: str) -> None:
-        self._get_backend = _raise(InputError(why))
+        self._backend = InputError(why)
+
+    def _get_backend(self) -> Backend:
+        backend = self._backend
+        if isinstance(backend, RagevalError):
+            # Without the traceback of an earlier request.
+            raise backend.with_traceback(None)
+        return backend
 
     def disconnect(self) -> None:
         self.refuse(ENDED)
@@ -134,12 +139,12 @@ class GatewayServer:
                 patch.setenv(name, value)
             yield
 
-    def variables(self, environ: MutableMapping[str, str] = os.environ) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Return the environment variables that make clients use this server."""
         variables = {"OPENAI_BASE_URL": self.url, "OPENAI_API_BASE": self.url, "OPENAI_API_KEY": self.token}
         for name in ("NO_PROXY", "no_proxy"):
             # Clients must not use a proxy for this machine. They read either spelling.
-            value = environ.get(name) or environ.get(name.swapcase(), "")
+            value = os.environ.get(name) or os.environ.get(name.swapcase(), "")
             variables[name] = ",".join(dict.fromkeys(filter(None, [*value.split(","), LOOPBACK])))
         return variables
 
@@ -151,14 +156,6 @@ class GatewayServer:
                 "Name the real server with --rageval-base-url; or, where the fixture rageval_client calls models, as "
                 "base_url of your client."
             )
-
-
-def _raise(error: RagevalError) -> Callable[[], Backend]:
-    def get_backend() -> Backend:
-        # Without the traceback of an earlier request.
-        raise error.with_traceback(None)
-
-    return get_backend
 
 
 FORWARDED_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -222,12 +219,13 @@ PROXY: "pytest.StashKey[GatewayServer]" = pytest.StashKey()  # the proxy of this
 class ProxyPlugin:
     """The hooks of a run with a proxy; `cleanup` stops it and restores the environment."""
 
-    def __init__(self, config: pytest.Config, server: GatewayServer, cleanup: ExitStack) -> None:
+    def __init__(self, config: pytest.Config, server: GatewayServer) -> None:
         self._config = config
         self._server = server
-        self._cleanup = cleanup
+        self.cleanup = ExitStack()
+        self.cleanup.callback(server.close)
         config.stash[PROXY] = server
-        config.add_cleanup(cleanup.close)
+        config.add_cleanup(self.cleanup.close)
         config.pluginmanager.register(self)
 
     @pytest.hookimpl(tryfirst=True)
@@ -236,7 +234,7 @@ class ProxyPlugin:
         if self._config.pluginmanager.has_plugin("dsession"):
             # The controller of pytest-xdist needed the proxy only for its conftests. Its workers inherit the
             # environment. With the environment restored, their own proxies call the real server.
-            self._cleanup.close()
+            self.cleanup.close()
             return
         try:
             session = get_evaluation_plugin(self._config).process.session
@@ -268,11 +266,8 @@ def start_proxy(config: pytest.Config) -> None:
         server = GatewayServer()
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
-    cleanup = ExitStack()
-    cleanup.callback(server.close)
-    cleanup.enter_context(server.in_environment())
     config.stash[ENVIRONMENT] = environ
-    ProxyPlugin(config, server, cleanup)
+    ProxyPlugin(config, server).cleanup.enter_context(server.in_environment())
 
 
 def proxy_to(config: pytest.Config, client: object) -> GatewayServer:
@@ -283,9 +278,7 @@ def proxy_to(config: pytest.Config, client: object) -> GatewayServer:
     """
     if PROXY not in config.stash:
         server = fail_on_error(GatewayServer)
-        cleanup = ExitStack()
-        cleanup.callback(server.close)
-        ProxyPlugin(config, server, cleanup)
+        ProxyPlugin(config, server)
         session = get_evaluation_plugin(config).process.session
         server.connect(lambda: Backend.of(session, client))
     return config.stash[PROXY]

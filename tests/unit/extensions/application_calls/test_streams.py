@@ -35,25 +35,14 @@ def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -
 
 
 def test_a_stream_of_responses_adds_up_to_the_response() -> None:
-    call = {
-        "type": "function_call",
-        "id": "fc",
-        "call_id": "c",
-        "name": "f",
-        "arguments": "{}",
-        "status": "completed",
-    }
+    call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "f", "arguments": "{}"}
+    call["status"] = "completed"
     text = {"type": "output_text", "text": "a b", "annotations": []}
     message = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
     reasoning = {"type": "reasoning", "id": "r", "summary": []}
     usage = {"input_tokens": 7, "output_tokens": 3}
-    answer = {
-        "id": "r",
-        "model": "m",
-        "status": "completed",
-        "output": [reasoning, call, message],
-        "usage": usage,
-    }
+    output = [reasoning, call, message]
+    answer = {"id": "r", "model": "m", "status": "completed", "output": output, "usage": usage}
     stream, names = _StreamAssembler(RESPONSES, Sink(lambda _: None)), []
     for event in split_into_events(RESPONSES, answer, usage=False):
         stream.add(event)
