@@ -66,18 +66,11 @@ def _scores(project) -> tuple[dict[str, list[dict]], list[dict]]:
 def test_systems_are_scored_and_rated(arena):
     arena.add(SYSTEMS)
     arena.test(GATE)
-    result = arena.run(
-        "--rageval=both_orders=true",
-        "--rageval-report=report.json",
-        passed=2,
-        shows=[
-            (
-                "    arena.win@1: no answer 0.0% (0 of 4); 25.0% of 4 verdicts changed with the order, 100.0% of "
-                "these for the first place (p = 1); answers won by length against the reference: as long 100.0% of 2 *"
-            ),
-            "    arena.win@1: 2 wins, 2 ties, 0 losses, 0 no answer",
-        ],
+    line = (
+        "    arena.win@1: no answer 0.0% (0 of 4); 25.0% of 4 verdicts changed with the order, 100.0% of these for "
+        "the first place (p = 1); answers won by length against the reference: as long 100.0% of 2 *"
     )
+    arena.run("--rageval=both_orders=true", "--rageval-report=report.json", passed=2, shows=line)
     by_system, ratings = _scores(arena)
     assert [score["mean"] for score in by_system["bad]"]] == [0.0, 0.5]
     assert [score["mean"] for score in by_system["good]"]] == [0.5, 1.0]
@@ -89,27 +82,14 @@ def test_systems_are_scored_and_rated(arena):
     assert {row["system"]: row["rating"] for row in table["systems"]} == pytest.approx(
         {"good@1": 1000 + apart, "reference": 1000, "bad@1": 1000 - apart}, abs=1e-4
     )
-    result.stdout.fnmatch_lines(
-        [
-            (
-                "ratings of the systems of test_it.py::test_arena  "
-                "(evals.jsonl, battles against the reference alone, Elo scale, mean 1000)"
-            )
-        ]
-        + [
-            f"    {name:9}    {rating:4.0f}  95% interval * battles"
-            for name, rating in (("good@1", 1000 + apart), ("reference", 1000), ("bad@1", 1000 - apart))
-        ]
-    )
 
 
 def test_battles_of_a_single_system_are_warned_of(arena):
     arena.test(GATE)
-    result = arena.run("-q", "--rageval=arena_pairs=4")
     warning = (
         "warning: test_it.py::test_arena: --rageval arena_pairs=N does nothing: this test has one system*"
     )
-    result.stdout.fnmatch_lines([warning])
+    arena.run("-q", "--rageval=arena_pairs=4", shows=warning)
     arena.run("--rageval=both_orders=true", "-q").stdout.no_fnmatch_line("*arena-pairs*")
     calls = "    rageval.score('arena.win@1')\n    rageval.score('arena.win@2')\n"
     arena.test(f"def test_arena(rageval):\n{calls}")
@@ -144,16 +124,14 @@ def test_worked_examples_are_an_option(arena, llm):
     prompts = [body["messages"][0]["content"] for body in llm.requests]
     assert [prompt.count("Answer 1:\n") for prompt in prompts] == [4] * 4
     llm.requests.clear()
-    (arena.path / "own.toml").write_text(
-        'preference = "Answer 1:\\n{question} {first} {second}"\n', encoding="utf-8"
-    )
+    own = 'preference = "Answer 1:\\n{question} {first} {second}"\n'
+    (arena.path / "own.toml").write_text(own, encoding="utf-8")
     arena.run("--rageval=arena_examples=true", "--rageval=prompts=own.toml", passed=1)
     assert len(llm.requests) == 4
     assert all(body["messages"][0]["content"].startswith("Answer 1:\nWhat") for body in llm.requests)
 
 
 def test_three_models_judge_together(arena, llm):
-    """The majority of three models decides, and no majority is a tie."""
     ratings = {"a": "1", "b": "2", "c": "1"}
 
     def votes(prompt: str) -> str:
@@ -178,7 +156,6 @@ def test_three_models_judge_together(arena, llm):
 
 @pytest.mark.parametrize(("options", "max_requests"), [((), 8), (("--rageval=both_orders=true",), 12)])
 def test_battles_are_planned(arena, llm, options, max_requests):
-    """The plan counts one answer and one verdict per question, or two verdicts with both orders; no request is sent."""
     arena.test(GATE)
     arena.run("--rageval-plan", *options, shows=["in total", f"* ≤ {max_requests} * 0 * ≤ {max_requests} *"])
     assert not llm.requests
@@ -217,7 +194,8 @@ def test_systems_battle_each_other(three, llm):
     three.run(*options, passed=3)
     assert all("pairs" not in table for table in _scores(three)[1])
     requests_before = len(llm.requests)
-    result = three.run(*options, "--rageval=arena_pairs=18")
+    line = "    3 pairs of systems with 6 battles each"
+    three.run(*options, "--rageval=arena_pairs=18", shows=line)
     # Each question has one right and one wrong answer; the judge compares them once in each order.
     assert len(llm.requests) - requests_before == 2 * 6
     assert _pairs(three) == {
@@ -232,14 +210,6 @@ def test_systems_battle_each_other(three, llm):
     (table,) = _scores(three)[1]
     assert [row["system"] for row in table["systems"]] == ["good@1", "even@1", "reference", "bad@1"]
     assert [row["battles"] for row in table["systems"]] == [18, 18, 18, 18]
-    result.stdout.fnmatch_lines(
-        [
-            "ratings of the systems of *battles between systems too, Elo scale, mean 1000)",
-            "    share won by the row against the column, ties half, with its 95% interval:",
-            "    bad@1      0.17 *  0.33 *  0.17 *  -",
-            "    3 pairs of systems with 6 battles each",
-        ]
-    )
 
 
 def test_systems_battle_by_answers_of_the_same_temperature(three, llm):
@@ -265,7 +235,6 @@ def test_each_eval_set_has_all_battles(three):
 
 
 def test_battles_between_systems_are_planned(three, llm):
-    """The plan counts no verdict for pairs of equal answers: the plan and the run have the same number of requests."""
     three.run("--rageval-plan", "--rageval=arena_pairs=7", shows=["in total", "* ≤ 41 *"])
     assert not llm.requests
     three.run("--rageval=arena_pairs=7", shows="41 replies: *")

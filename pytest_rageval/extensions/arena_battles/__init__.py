@@ -8,10 +8,8 @@ from pytest_rageval.options import Option
 from pytest_rageval.options.parsers import parse_count
 
 if TYPE_CHECKING:
-    from pytest_rageval.extensions.arena_battles.battles import Battles
     from pytest_rageval.gate.threshold import Threshold
     from pytest_rageval.options.settings import Settings
-    from pytest_rageval.run.session import Session
     from pytest_rageval.run.test import TestRun
 
 # fmt: off
@@ -41,7 +39,7 @@ def pytest_rageval_after_test(test: "TestRun", thresholds: "Sequence[Threshold]"
     from pytest_rageval.extensions.arena_battles.battles import battle  # noqa: PLC0415
 
     try:
-        battle(test, thresholds, test.session.resource(battles_of))
+        battle(test, thresholds)
     except RagevalError as error:
         return [f"The battles between systems: {error}"]
     return ()
@@ -60,9 +58,3 @@ def pytest_rageval_test_entry(test: "TestRun") -> Mapping[str, object]:
         )
         entry["warnings"] = [warning]
     return entry
-
-
-def battles_of(session: "Session") -> "Battles":
-    from pytest_rageval.extensions.arena_battles.battles import Battles  # noqa: PLC0415 - few runs have battles
-
-    return Battles(session.settings[ARENA_PAIRS], session.loop.run)

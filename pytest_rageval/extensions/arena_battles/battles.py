@@ -7,28 +7,26 @@ so battles use only answers that have been generated.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.calls.gathering import gather_all
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.spec import Spec
+from pytest_rageval.extensions.arena_battles import ARENA_PAIRS
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.reports.systems import rated_system_name
+from pytest_rageval.run import Marker
+from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.scores.arena import DOMAIN_TAG, TIED, compare_answers, position_bias_entry
 from pytest_rageval.scores.definition import Scored, score_each
+from pytest_rageval.scores.pipeline import Pipeline
 
-if TYPE_CHECKING:
-    from pytest_rageval.run import Marker
-    from pytest_rageval.scores.pipeline import Pipeline
-
-ARENA: Final = "arena"
-
-Siblings = Mapping[str, Sequence["Marker"]]
+Siblings = Mapping[str, Sequence[Marker]]
 """The markers `rageval_threshold` of the selected tests with the same function and eval set, by node id."""
 
 LongAnswers = Callable[[Example], str | None]
@@ -36,20 +34,18 @@ LongAnswers = Callable[[Example], str | None]
 
 
 class Battles:
-    """The systems that this process has scored in the arena, and the battles between them.
+    """The systems that this process has scored in the arena, and the battles between them."""
 
-    `n` is the number of battles between systems, for each test function and eval set.
-    """
-
-    def __init__(self, n: int, run: Callable[[Any], Any]) -> None:
-        self._n = n
-        self._run = run
-        self._systems: dict[tuple[str, str], dict[str, tuple[Pipeline, int]]] = defaultdict(dict)
+    def __init__(self, session: Session) -> None:
+        # The number of battles between systems, for each test function and eval set.
+        self._n = session.settings[ARENA_PAIRS]
+        self._loop = session.loop
+        self._systems: dict[tuple[str, str], dict[str, LongAnswers]] = defaultdict(dict)
 
     def run_for_test(
         self,
         nodeid: str,
-        pipeline: "Pipeline",
+        pipeline: Pipeline,
         evalset: tuple[str, Sequence[Example]],
         cutoffs: Iterable[int],
         siblings: Siblings,
@@ -64,7 +60,7 @@ class Battles:
         systems = self._systems[nodeid.partition("[")[0], digest]
         cutoffs = sorted(set(cutoffs))
         shares = battles_per_pair(arena_systems(siblings, cutoffs), self._n, pipeline.seed)
-        own = {rated_system_name(nodeid, k): (pipeline, k) for k in cutoffs}
+        own = {rated_system_name(nodeid, k): partial(pipeline.known_long_answer, k=k) for k in cutoffs}
         systems |= own
         pairs = sorted(
             {(min(one, other), max(one, other)) for one in own for other in systems if one != other}
@@ -73,18 +69,12 @@ class Battles:
             (example for example in examples if example.reference is not None), pipeline.seed
         )
 
-        async def run_pairs() -> list[list[Outcome]]:
-            # All pairs run concurrently: a pair that waits for a reply does not delay the requests of the others.
-            return await gather_all(
-                run_battles(
-                    pipeline,
-                    questions[: shares.get(pair, 0)],
-                    *(_long_answers(*systems[name]) for name in pair),
-                )
-                for pair in pairs
-            )
-
-        fought: list[list[Outcome]] = self._run(run_pairs()) if pairs else []
+        # All pairs run concurrently: a pair that waits for a reply does not delay the requests of the others.
+        battles = (
+            run_battles(pipeline, questions[: shares.get((one, other), 0)], systems[one], systems[other])
+            for one, other in pairs
+        )
+        fought: list[list[Outcome]] = self._loop.run(gather_all(battles))
         return [
             {
                 **_battles_entry(pair, outcomes),
@@ -94,7 +84,7 @@ class Battles:
         ]
 
 
-def battle(test: TestRun, thresholds: Iterable[Threshold], battles: Battles) -> None:
+def battle(test: TestRun, thresholds: Iterable[Threshold]) -> None:
     session = test.session
     # Scores with the same settings for draws have the same pipeline.
     cutoffs_of: dict[Pipeline, list[int]] = {}
@@ -107,7 +97,9 @@ def battle(test: TestRun, thresholds: Iterable[Threshold], battles: Battles) -> 
         siblings = test.marked.siblings()
         systems, entries = test.state.setdefault("arena_battles", (set(), {}))
         systems.update(arena_systems(siblings, cutoffs))
-        fought = battles.run_for_test(test.marked.nodeid, pipeline, evalset, cutoffs, siblings)
+        fought = session.resource(Battles).run_for_test(
+            test.marked.nodeid, pipeline, evalset, cutoffs, siblings
+        )
         session.evaluator.check_answered()
         entries |= {(entry["system"], entry["opponent"]): entry for entry in fought}
 
@@ -118,7 +110,7 @@ def arena_cutoffs(specs: Iterable[object]) -> list[int]:
         # The error about an invalid name is raised when its own score is evaluated.
         with suppress(InputError):
             parsed = Spec.parse(spec)
-            if parsed.name == ARENA and parsed.k is not None:
+            if parsed.name == "arena" and parsed.k is not None:
                 cutoffs.add(parsed.k)
     return sorted(cutoffs)
 
@@ -164,7 +156,7 @@ def draw_questions(examples: Iterable[Example], seed: int) -> list[tuple[Example
 
 
 async def run_battles(
-    pipeline: "Pipeline", questions: Sequence[tuple[Example, bool]], system: LongAnswers, rival: LongAnswers
+    pipeline: Pipeline, questions: Sequence[tuple[Example, bool]], system: LongAnswers, rival: LongAnswers
 ) -> list[Outcome]:
     """Compare two systems' long answers to each question; the value of an outcome is the result of `system`.
 
@@ -188,16 +180,12 @@ async def run_battles(
     return await score_each([example for example, _ in questions], score)
 
 
-def _long_answers(pipeline: "Pipeline", k: int) -> LongAnswers:
-    return lambda example: pipeline.known_long_answer(example, k)
-
-
 def _battles_entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[str, object]:
-    user_frames = [outcome.evidence.places for outcome in outcomes]
+    places = [outcome.evidence.places for outcome in outcomes]
     return {
         "system": pair[0],
         "opponent": pair[1],
-        "position_bias": position_bias_entry(user_frames),
+        "position_bias": position_bias_entry(places),
         "examples": [
             {
                 "id": outcome.example.id,
@@ -205,6 +193,6 @@ def _battles_entry(pair: tuple[str, str], outcomes: Sequence[Outcome]) -> dict[s
                 "unscored": outcome.unscored,
                 **({"places": place._asdict()} if any(result is not None for result in place) else {}),
             }
-            for outcome, place in zip(outcomes, user_frames, strict=True)
+            for outcome, place in zip(outcomes, places, strict=True)
         ],
     }
