@@ -227,13 +227,7 @@ class BatchAPI:
             return ServerBatch.read(parse_object(answer.content))
 
         file_id = await self._call(upload)
-        for failures in range(1, ATTEMPTS):
-            with contextlib.suppress(RetryableError):
-                return await self._call_once(create)
-            await _pause(failures)
-            if (batch := await self.find(name, known_ids)) is not None:
-                return batch
-        return await self._call_once(create)
+        return await self._call(create, done=lambda: self.find(name, known_ids))
 
     async def find(self, name: str, known_ids: Collection[str]) -> ServerBatch | None:
         async def search(client: "AsyncOpenAI") -> ServerBatch | None:
@@ -309,11 +303,19 @@ class BatchAPI:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _call(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
-        for failures in range(1, ATTEMPTS):
+    async def _call(
+        self,
+        call: Callable[["AsyncOpenAI"], Awaitable[T]],
+        unknown: str = "",
+        done: Callable[[], Awaitable[T | None]] | None = None,
+    ) -> T:
+        """Call the server. After a failed call, `done` returns the result that it may have had all the same."""
+        for failures in range(ATTEMPTS - 1):
             with contextlib.suppress(RetryableError):
                 return await self._call_once(call, unknown)
-            await _pause(failures)
+            await asyncio.sleep(FIRST_DELAY_S * 2**failures)
+            if done is not None and (result := await done()) is not None:
+                return result
         return await self._call_once(call, unknown)
 
     async def _call_once(self, call: Callable[["AsyncOpenAI"], Awaitable[T]], unknown: str = "") -> T:
@@ -394,7 +396,3 @@ def parse_object(line: bytes | str) -> dict[str, Any]:
 
 def _path(api: Api) -> str:
     return f"/v1{CHAT_APIS[api].path}"
-
-
-async def _pause(failures: int) -> None:
-    await asyncio.sleep(FIRST_DELAY_S * 2 ** (failures - 1))

@@ -177,8 +177,12 @@ class Batches:
                 if request.key not in stored and self.folder.state(request) is None
             ]
             await self._check_budgets(missing)
+            # All requests of a batch are for one model.
+            groups = defaultdict[tuple[RemoteServer, str], list[Request]](list)
+            for server, request in missing:
+                groups[server, request.model].append(request)
             submitted = []
-            for server, requests in _group_by_model(missing):
+            for (server, _), requests in groups.items():
                 lines = (
                     request_line(server.api, request, *self.folder.adapt(request)) for request in requests
                 )
@@ -373,17 +377,6 @@ class Batches:
 
 def _belongs_to(batch: Batch, server: RemoteServer) -> bool:
     return batch.base_url == server.base_url and batch.label == server.label
-
-
-def _group_by_model(
-    missing: Iterable[tuple[RemoteServer, Request]],
-) -> Iterator[tuple[RemoteServer, list[Request]]]:
-    """Yield the requests of each server and model: all requests of a batch are for one model."""
-    groups = defaultdict[tuple[RemoteServer, str], list[Request]](list)
-    for server, request in missing:
-        groups[server, request.model].append(request)
-    for (server, _), requests in groups.items():
-        yield server, requests
 
 
 NOT_IN_A_BATCH: Final = "no stage sent this request, so it was in no batch (does it change from run to run?)"

@@ -13,12 +13,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, Literal, cast
 
 import pytest
 
 from pytest_rageval.cli.console import echo, echo_err, format_count
 from pytest_rageval.core.errors import InputError, RagevalError, ReplyPending, ServerError
+from pytest_rageval.extensions.batches.api import Batch
 from pytest_rageval.extensions.batches.batches import BatchSource
 from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted
@@ -28,10 +29,7 @@ from pytest_rageval.options.settings import ROLES
 from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
 from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, EvaluationPlugin, Process
 from pytest_rageval.plugin.terminal import print_line, print_lines
-
-if TYPE_CHECKING:
-    from pytest_rageval.extensions.batches.api import Batch
-    from pytest_rageval.run.session import Session
+from pytest_rageval.run.session import Session
 
 Step = Literal["submit", "status", "collect"]
 
@@ -126,14 +124,14 @@ SUBMITTING_STATUSES: Final = {
 }
 
 
-def refresh_batches(config: pytest.Config, *, collect: bool) -> "list[Batch]":
+def refresh_batches(config: pytest.Config, *, collect: bool) -> list[Batch]:
     """Return all batches, after requesting their state at the servers of the options, and their replies."""
     session = Process.get(config).session
     servers = [session.models.server(role) for role in ROLES]
     return session.loop.run(_source(session).refresh(servers, collect=collect))
 
 
-def _source(session: "Session") -> BatchSource:
+def _source(session: Session) -> BatchSource:
     return cast("BatchSource", session.gateway.source)
 
 
