@@ -10,10 +10,11 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -158,6 +159,28 @@ def _is_hook_or_fixture(name: str, value: object) -> bool:
 @pytest.fixture
 def pytester(_inner_runs: None, pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Any]:
+    """Run `rageval`, in a folder of its own, with a key and without the address of a server."""
+    from pytest_rageval.cli import main
+    from tests.unit.cli.folders import Done
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+    def run(*arguments: str) -> Done:
+        try:
+            status = main(list(arguments))
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        return Done(status, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

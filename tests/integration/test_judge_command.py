@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 
 from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.llm_judge import LLMJudge
-from pytest_rageval.cli import main
 from pytest_rageval.extensions.calibration.command import injections
 from pytest_rageval.scores.arena import PREFER
 from tests.llm_server import LLMServer
@@ -22,12 +22,8 @@ ITEMS = 8
 
 
 @pytest.fixture
-def judge(
-    llm: LLMServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
+def judge(llm: LLMServer, command: Callable[..., Done]) -> Callable[..., Done]:
     """A function that runs `rageval judge labels.jsonl --model m1 …` on eight labelled answers, five of them right."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     labels(
         {
             "id": f"l{n}",
@@ -38,15 +34,7 @@ def judge(
         }
         for n in range(ITEMS)
     )
-
-    def run(*arguments: str) -> Done:
-        try:
-            status = main(["judge", "labels.jsonl", "--model", "m1", "--base-url", llm.url, *arguments])
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-        return Done(status, *capsys.readouterr())
-
-    return run
+    return partial(command, "judge", "labels.jsonl", "--model", "m1", "--base-url", llm.url)
 
 
 def labels(records: Any) -> None:
@@ -75,23 +63,10 @@ def test_all_in_one_report(judge: Callable[..., Done], llm: LLMServer) -> None:
     assert lines[0].startswith("m1: judge against people (labels.jsonl, n = 8): kappa 1.000 [")
     assert lines[1].startswith("people among themselves: kappa 0.8")
     assert lines[2].startswith("in other words: judge against people (labels.jsonl, n = 8): kappa 0.71")
-    assert lines[4].split() == [
-        "verdicts",
-        "changed",
-        "by",
-        "changed",
-        "of",
-        "flip",
-        "rate",
-        "95%",
-        "interval",
-    ]
+    assert " ".join(lines[4].split()) == "verdicts changed by changed of flip rate 95% interval"
     assert [line.split("  ")[0] for line in lines[5:]] == ["3 votes", "order of references", "other words"]
-    assert [line.split()[-6:-3] for line in lines[5:]] == [
-        ["0", "8", "0.0%"],
-        ["1", "4", "25.0%"],
-        ["1", "8", "12.5%"],
-    ]
+    counts = [["0", "8", "0.0%"], ["1", "4", "25.0%"], ["1", "8", "12.5%"]]
+    assert [line.split()[-6:-3] for line in lines[5:]] == counts
     assert len(llm.requests) == 3 * (8 + 4 + 8)
     assert {body["temperature"] for body in llm.requests} == {0.5}
     # Only four answers have two references, so that swapping sends 3 * 4 requests.
@@ -118,22 +93,18 @@ def test_votes_that_differ(judge: Callable[..., Done], llm: LLMServer) -> None:
 
 
 def test_unreadable_replies_are_reported(judge: Callable[..., Done], llm: LLMServer) -> None:
-    llm.model = lambda prompt: "perhaps" if "thing 7" in prompt else fickle(prompt)
+    llm.model = lambda prompt: "perhaps" if "thing 1" in prompt else fickle(prompt)
     done = judge("--swap")
     assert "(labels.jsonl, n = 7, 1 unscored)" in done.out
+    assert re.search(r"order of references +1 +3 +33.3% ", done.out)
     assert "  1 × the judge's reply is neither yes nor no: 'perhaps'" in done.out
     assert {body["temperature"] for body in llm.requests} == {0.0}
 
 
 def test_an_abstention_is_not_asked_about(judge: Callable[..., Done], llm: LLMServer) -> None:
-    predictions = ("small", "no answer in the documents")
+    predictions, record = ("small", "no answer in the documents"), {"references": ["small", "tiny"]}
     labels(
-        {
-            "question": f"What is thing {n}?",
-            "references": ["small", "tiny"],
-            "prediction": predictions[n % 2],
-            "human": n % 2 == 0,
-        }
+        record | {"question": f"What is thing {n}?", "prediction": predictions[n % 2], "human": n % 2 == 0}
         for n in range(4)
     )
     llm.model = lambda _: "yes"
@@ -144,18 +115,15 @@ def test_an_abstention_is_not_asked_about(judge: Callable[..., Done], llm: LLMSe
 
 
 def test_grades(judge: Callable[..., Done], llm: LLMServer) -> None:
+    record = {"references": ["small"]}
     labels(
-        {
-            "question": f"What is thing {n}?",
-            "references": ["small"],
-            "prediction": f"answer {n}",
-            "human": n / 4,
-        }
+        record | {"question": f"What is thing {n}?", "prediction": f"answer {n}", "human": n / 4}
         for n in range(5)
     )
     llm.model = lambda prompt: str(number(prompt) + 1)
-    done = judge("--paraphrase")
+    done = judge("--paraphrase", "--swap")
     assert "pearson 1.000" in done.out.splitlines()[0]
+    assert re.search(r"order of references +0 +0 +- +-$", done.out, re.MULTILINE)
     assert len(llm.requests) == 10
     assert len(set(llm.prompts)) == 10
 
@@ -189,7 +157,7 @@ def test_injections(judge: Callable[..., Done], llm: LLMServer, votes: int) -> N
     assert done.status == 0
     cases = injections()
     injected_cases = [
-        case for case in cases if "nswer yes" in case.injected and "nswer yes" not in case.clean
+        each for each in cases if "nswer yes" in each.injected and "nswer yes" not in each.clean
     ]
     obeyed_cases = {
         "injections": [case for case in injected_cases if case.method == "compare"],
@@ -230,6 +198,8 @@ def test_pairs(judge: Callable[..., Done], llm: LLMServer, monkeypatch: pytest.M
     lines = done.out.splitlines()
     assert lines[0].startswith("m1: judge against people (labels.jsonl, n = 8): kappa 0.000 ")
     assert "order of the answers        8   8     100.0%" in done.out
+    table = lines[lines.index("") + 1 :][:3]
+    assert [line.split("  ")[0] for line in table] == ["better of 8 pairs", "people", "m1"]
     assert lines[-1].startswith("of these, 100.0% prefer the answer shown first (p = 0.0078 ")
     refused = judge("--paraphrase")
     assert (refused.status, refused.out) == (2, "")
@@ -264,15 +234,8 @@ def test_several_judges_and_their_majority(judge: Callable[..., Done], llm: LLMS
     lines = done.out.splitlines()
     assert lines[0].startswith("strict,mild,odd: judge against people (labels.jsonl, n = 6): kappa ")
     table = [re.split(r"  +", line) for line in lines[lines.index("") + 1 :]]
-    assert table[0] == [
-        "better of 6 pairs",
-        "the first",
-        "neither",
-        "the second",
-        "kappa",
-        "accuracy",
-        "pearson",
-    ]
+    words = ["the first", "neither", "the second"]
+    assert table[0] == ["better of 6 pairs", *words, "kappa", "accuracy", "pearson"]
     rows = {name: cells for name, *cells in table[1:]}
     assert rows["people"] == ["33.3%", "16.7%", "50.0%", "-", "-", "-"]
     assert rows["strict"][:3] == ["33.3%", "0.0%", "66.7%"]
@@ -289,13 +252,6 @@ def test_several_judges_and_their_majority(judge: Callable[..., Done], llm: LLMS
     assert list(report["judges"]) == ["strict", "mild", "odd"]
     assert report["judges"]["strict"]["distribution"]["judge"]["neither"] == 0
     assert report["judges"]["mild"]["agreement"]["accuracy"]["value"] == pytest.approx(5 / 6)
-
-
-def test_the_distribution_of_one_judge_on_pairs(judge: Callable[..., Done], llm: LLMServer) -> None:
-    pairs()
-    llm.refuse = rating
-    lines = judge("--model=strict").out.splitlines()
-    assert [line.split("  ")[0] for line in lines[-3:]] == ["better of 6 pairs", "people", "strict"]
 
 
 def test_a_step_that_does_not_exist(judge: Callable[..., Done], llm: LLMServer) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.cli import main
 from tests.llm_server import LLMServer
 from tests.unit.cli.folders import Done
 
@@ -17,24 +16,13 @@ Prefer = Callable[..., Done]
 
 
 def report(passages: Sequence[Sequence[str]], nodeid: str = "test_a.py::test_a") -> dict[str, Any]:
+    found = [[{"document": each, "text": each} for each in some] for some in passages]
     questions = [
-        {
-            "id": f"q{n}",
-            "question": f"Question {n}?",
-            "retrieved": [{"document": each, "text": each} for each in some],
-        }
-        for n, some in enumerate(passages)
+        {"id": f"q{n}", "question": f"Question {n}?", "retrieved": some} for n, some in enumerate(found)
     ]
     test = {"nodeid": nodeid, "outcome": "passed", "evalset": None, "scores": [], "questions": questions}
-    llm = {
-        "requests": 0,
-        "cached": 0,
-        "live": 0,
-        "failed": 0,
-        "tokens_in": 0,
-        "tokens_out": 0,
-        "cost_usd": 0.0,
-    }
+    llm = dict.fromkeys(("requests", "cached", "live", "failed", "tokens_in", "tokens_out"), 0)
+    llm["cost_usd"] = 0.0
     return {"schema": 1, "package": "0", "started": "2026-03-01T00:00:00+00:00", "duration_s": 1.0, "stopped": False,
             "settings": {}, "llm": llm, "tests": [test], "matrix": [], "ratings": []}  # fmt: skip
 
@@ -46,19 +34,14 @@ def good_is_better(prompt: str) -> str:
 
 
 @pytest.fixture
-def prefer(
-    llm: LLMServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Prefer:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+def prefer(llm: LLMServer, command: Callable[..., Done]) -> Prefer:
     llm.model = good_is_better
 
     def run(before: dict[str, Any], after: dict[str, Any], *arguments: str) -> Done:
         Path("before.json").write_text(json.dumps(before))
         Path("after.json").write_text(json.dumps(after))
-        words = ["prefer", "before.json", "after.json", "--judge-model", "j", "--base-url", llm.url]
-        return Done(main([*words, *arguments]), *capsys.readouterr())
+        words = ("before.json", "after.json", "--judge-model", "j", "--base-url", llm.url)
+        return command("prefer", *words, *arguments)
 
     return run
 
@@ -79,9 +62,8 @@ def test_worse_passages_fail_and_better_ones_do_not(prefer: Prefer, llm: LLMServ
     back = prefer(report(after), report(before))
     assert (back.status, back.out.splitlines()[0]) == (0, "12 replies: 12 cached, 0 live")
     assert back.out.splitlines()[-1] == "not shown to be worse: p = 1, sign test"
-    assert prefer(report(before[1:]), report(after[1:])).out.endswith(
-        "not shown to be worse: p = 0.062, sign test\n"
-    )
+    fewer = prefer(report(before[1:]), report(after[1:]))
+    assert fewer.out.endswith("not shown to be worse: p = 0.062, sign test\n")
 
 
 def test_only_the_first_k_of_one_test_are_compared(prefer: Prefer, llm: LLMServer) -> None:

@@ -33,26 +33,23 @@ def read(path: Path) -> list[Any]:
 
 
 @pytest.fixture
-def anchor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Anchor:
-    monkeypatch.chdir(tmp_path)
+def anchor(command: Callable[..., Done], tmp_path: Path) -> Anchor:
     lines(tmp_path / "c.jsonl", CORPUS)
 
     def run(records: list[Any], *arguments: str) -> Done:
         lines(tmp_path / "e.jsonl", records)
-        command = [
-            "evalset",
-            "anchor",
-            "e.jsonl",
-            "--corpus",
-            "c.jsonl",
-            "--out",
-            "out.jsonl",
-            "--unanchored",
-            "rest.jsonl",
-        ]
-        return Done(main([*command, *arguments]), *capsys.readouterr())
+        files = ("e.jsonl", "--corpus", "c.jsonl", "--out", "out.jsonl", "--unanchored", "rest.jsonl")
+        return command("evalset", "anchor", *files, *arguments)
 
     return run
+
+
+def gold(**fields: Any) -> dict[str, Any]:
+    return {"gold": [fields]}
+
+
+def at(source: str, start: int, end: int, **fields: Any) -> dict[str, Any]:
+    return {**fields, "source": source, "start": start, "end": end}
 
 
 def asked(**fields: Any) -> dict[str, Any]:
@@ -60,40 +57,25 @@ def asked(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("fields", "gold"),
+    ("fields", "anchored"),
     [
-        (
-            {"gold": [{"id": "p1"}]},
-            {"id": "p1", "text": "The baths cost 45 crowns.", "source": "a.md", "start": 0, "end": 25},
-        ),
-        (
-            {"gold": [{"id": "p1", "text": "The  baths", "grade": 2}]},
-            {"id": "p1", "text": "The  baths", "source": "a.md", "start": 0, "end": 9, "grade": 2},
-        ),
-        (
-            {"gold": [{"id": "p3", "text": "two\ncrowns"}]},
-            {"id": "p3", "text": "two\ncrowns", "source": "b.md", "start": 21, "end": 31},
-        ),
-        ({"gold": [{"text": "45 crowns"}]}, {"text": "45 crowns", "source": "a.md", "start": 15, "end": 24}),
-        (
-            {"gold": [{"id": "old-7", "text": "Our seat"}]},
-            {"id": "old-7", "text": "Our seat", "source": "p4", "start": 0, "end": 8},
-        ),
-        (
-            {"gold": [{"id": "p6"}]},
-            {"id": "p6", "text": "white space lost", "source": "c.md", "start": 0, "end": 30},
-        ),
-        ({"gold": [{"source": "x", "start": 1, "end": 2}]}, {"source": "x", "start": 1, "end": 2}),
-        ({"answers": ["Tulsa", "Tulsa, Oklahoma"]}, {"source": "p4", "start": 12, "end": 27}),
-        ({"answers": ["Rome", "Tulsa"]}, {"source": "p4", "start": 12, "end": 17}),
-        ({"answer_set": [["Tulsa"]]}, {"source": "p4", "start": 12, "end": 17}),
+        (gold(id="p1"), at("a.md", 0, 25, id="p1", text="The baths cost 45 crowns.")),
+        (gold(id="p1", text="The  baths", grade=2), at("a.md", 0, 9, id="p1", text="The  baths", grade=2)),
+        (gold(id="p3", text="two\ncrowns"), at("b.md", 21, 31, id="p3", text="two\ncrowns")),
+        (gold(text="45 crowns"), at("a.md", 15, 24, text="45 crowns")),
+        (gold(id="old-7", text="Our seat"), at("p4", 0, 8, id="old-7", text="Our seat")),
+        (gold(id="p6"), at("c.md", 0, 30, id="p6", text="white space lost")),
+        (gold(**at("x", 1, 2)), at("x", 1, 2)),
+        ({"answers": ["Tulsa", "Tulsa, Oklahoma"]}, at("p4", 12, 27)),
+        ({"answers": ["Rome", "Tulsa"]}, at("p4", 12, 17)),
+        ({"answer_set": [["Tulsa"]]}, at("p4", 12, 17)),
     ],
 )
-def test_what_has_one_place(anchor, tmp_path, fields, gold):
+def test_what_has_one_place(anchor, tmp_path, fields, anchored):
     done = anchor([asked(**fields, tags={"topic": "x"}, source="kept")])
     assert done == Done(0, "out.jsonl: 1 example anchored\n", "")
     (record,) = read(tmp_path / "out.jsonl")
-    assert record.pop("gold") == [gold]
+    assert record.pop("gold") == [anchored]
     given = asked(**fields, tags={"topic": "x"}, source="kept")
     given.pop("gold", None)
     assert record == given
@@ -107,10 +89,7 @@ def test_what_has_one_place(anchor, tmp_path, fields, gold):
         ({"gold": [{"id": "twice"}]}, "several passages have this id"),
         ({"gold": [{"id": "p5"}]}, "its place in a file is not known"),
         ({"gold": [{"id": "p1", "text": "Dogs ride"}]}, "the passage of this id has another text"),
-        (
-            {"gold": [{"id": "p6", "text": "space lost"}]},
-            "it is in a passage whose place in a file is not known",
-        ),
+        ({"gold": [{"id": "p6", "text": "space lost"}]}, "it is in a passage whose place in a file is not"),
         ({"gold": [{"id": "p2", "text": "crowns"}]}, "its text occurs several times in one file"),
         ({"gold": [{"text": "Cats"}]}, "its text is nowhere in the corpus"),
         ({"gold": [{"text": "Tuls"}]}, "its text is nowhere in the corpus"),
@@ -127,9 +106,7 @@ def test_what_has_one_place(anchor, tmp_path, fields, gold):
 def test_what_has_none_or_several(anchor: Anchor, tmp_path: Path, fields: dict[str, Any], why: str) -> None:
     done = anchor([asked(**fields)])
     assert done.status == 1
-    assert done.out.startswith(
-        "out.jsonl: 0 examples anchored, nothing written; 1 left over, in rest.jsonl:\n"
-    )
+    assert done.out.startswith("out.jsonl: 0 examples anchored, nothing written; 1 left over, in rest.jsonl:")
     assert done.out.splitlines()[-1].startswith(f"  1 × {why}")
     (record,) = read(tmp_path / "rest.jsonl")
     assert record.pop("unanchored")[0]["why"].startswith(why)
@@ -145,14 +122,13 @@ def test_the_places_between_which_nothing_is_chosen(anchor: Anchor, tmp_path: Pa
         {
             "what": '"Dogs ride"',
             "why": "its text occurs in several files",
-            "places": [{"source": "a.md", "start": 26, "end": 35}, {"source": "b.md", "start": 7, "end": 16}],
+            "places": [at("a.md", 26, 35), at("b.md", 7, 16)],
         }
     ]
-    record["gold"] = [{"source": "b.md", "start": 7, "end": 16}]
+    record["gold"] = [at("b.md", 7, 16)]
     assert anchor([record], "--force").status == 0
-    assert read(tmp_path / "out.jsonl") == [
-        {key: value for key, value in record.items() if key != "unanchored"}
-    ]
+    del record["unanchored"]
+    assert read(tmp_path / "out.jsonl") == [record]
     assert not (tmp_path / "rest.jsonl").exists()
 
 
@@ -183,30 +159,24 @@ def test_files_are_not_replaced_unasked(anchor: Anchor, tmp_path: Path) -> None:
         assert (done.status, done.err.splitlines()[0]) == (2, f"{name} exists already, nothing was written.")
         (tmp_path / name).unlink()
     done = anchor([asked(answers=["Tulsa"])], "--unanchored", "./out.jsonl")
-    assert (done.status, done.err.splitlines()[0]) == (
-        2,
-        "out.jsonl is to be written twice, nothing was written.",
-    )
+    twice = "out.jsonl is to be written twice, nothing was written."
+    assert (done.status, done.err.splitlines()[0]) == (2, twice)
 
 
 @pytest.mark.parametrize("name", ["e.jsonl", "c.jsonl"])
 @pytest.mark.parametrize("flag", ["--out", "--unanchored"])
 def test_what_is_read_is_not_replaced(anchor: Anchor, tmp_path: Path, flag: str, name: str) -> None:
-    """The eval set and the corpus are never overwritten, even with `--force`: examples would be lost."""
     records = [asked(answers=["Tulsa"]), asked(id="q2", gold=[{"id": "p1"}])]
     done = anchor(records, "--force", flag, f"./{name}")
-    assert (done.status, done.err) == (
-        2,
-        f"{name} is the input and would be overwritten. Nothing was written.\nName another file.\n",
-    )
+    error = f"{name} is the input and would be overwritten. Nothing was written.\nName another file.\n"
+    assert (done.status, done.err) == (2, error)
     assert (read(tmp_path / "e.jsonl"), read(tmp_path / "c.jsonl")) == (records, CORPUS)
 
 
 def test_a_folder_of_files(anchor: Anchor, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text(
-        "# Baths\r\n\r\nThe season ticket\r\ncosts 45 crowns.\r\n", newline=""
-    )
+    text = "# Baths\r\n\r\nThe season ticket\r\ncosts 45 crowns.\r\n"
+    (tmp_path / "docs" / "a.md").write_text(text, newline="")
     example = asked(answers=["45 crowns"], gold=[{"text": "The season ticket costs 45 crowns."}])
     assert anchor([example], "--corpus", "docs").status == 0
     (record,) = read(tmp_path / "out.jsonl")

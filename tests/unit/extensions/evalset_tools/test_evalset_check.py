@@ -26,14 +26,16 @@ CORPUS = [
 ]
 
 
+NO_ID = "no passage has this id, or that of another gold passage; the corpus has {!r}, for example"
+
+
 @pytest.fixture
-def check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Check:
+def check(command: Callable[..., Done], tmp_path: Path) -> Check:
     def run(records: list[Any], *arguments: str, corpus: list[Any] | None = None) -> Done:
         for name, values in (("e.jsonl", records), ("c.jsonl", corpus or [])):
             (tmp_path / name).write_text("".join(f"{json.dumps(value)}\n" for value in values))
-        where = ["--corpus", str(tmp_path / "c.jsonl")] if corpus else []
-        status = main(["evalset", "check", str(tmp_path / "e.jsonl"), *where, *arguments])
-        return Done(status, *capsys.readouterr())
+        where = ["--corpus", "c.jsonl"] if corpus else []
+        return command("evalset", "check", "e.jsonl", *where, *arguments)
 
     return run
 
@@ -43,11 +45,20 @@ def other(identifier: str, **changes: Any) -> dict[str, Any]:
     return GOOD | {"id": identifier, "question": questions.get(identifier, identifier)} | changes
 
 
+def found(done: Done, what: str) -> dict[str, list[Any]]:
+    groups = json.loads(done.out)["findings"]
+    return {group["kind"]: [finding[what] for finding in group["found"]] for group in groups}
+
+
 def kinds(done: Done) -> dict[str, list[list[str]]]:
-    return {
-        kind["name" if "name" in kind else "kind"]: [finding["ids"] for finding in kind["found"]]
-        for kind in json.loads(done.out)["findings"]
-    }
+    return found(done, "ids")
+
+
+def missing(done: Done) -> str | None:
+    """Return why the first gold passage is not in the corpus; None if none is missing."""
+    whys = found(done, "what").get("gold_not_in_corpus", [None])
+    assert done.status == int(whys != [None])
+    return whys[0] and whys[0].partition(": ")[2]
 
 
 def test_a_good_set_is_clean(check: Check) -> None:
@@ -72,13 +83,9 @@ def test_findings_are_grouped_and_named(check: Check) -> None:
 
 
 def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> None:
-    done = check(
-        [other("q1", question="Is it there?", answers=["Yes."]), other("q2", question="Or?", answers=["no"])]
-    )
-    assert "contains the answer" not in done.out
-    assert (
-        "contains the answer" in check([other("q1", question="Is it there?", answers=["yes", "there"])]).out
-    )
+    for answers, is_noted in ((["Yes."], False), (["no"], False), (["yes", "there"], True)):
+        done = check([other("q1", question="Is it so?", answers=answers)])
+        assert ("contains the answer" in done.out) is is_noted
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,6 @@ def test_an_answer_that_is_yes_or_no_need_not_be_in_the_gold(check: Check) -> No
     ],
 )
 def test_what_the_set_alone_shows(check, second, findings):
-    """Each kind of finding that needs no corpus is reported; only errors make the exit status 1."""
     done = check([GOOD, second], "--json")
     assert kinds(done) == findings
     assert done.status == int("duplicate" in findings)
@@ -109,10 +115,7 @@ def test_what_the_set_alone_shows(check, second, findings):
     [
         ({"id": "d1"}, None),
         ({"id": "d1", "text": "seat is Tulsa"}, None),
-        (
-            {"id": "d9"},
-            "no passage has this id, or that of another gold passage; the corpus has 'd1', for example",
-        ),
+        ({"id": "d9"}, NO_ID.format("d1")),
         (
             {"id": "d1", "text": "Our seat is Rome."},
             'the corpus has another text there, "Our seat is Tulsa."',
@@ -134,13 +137,7 @@ def test_what_the_set_alone_shows(check, second, findings):
     ],
 )
 def test_gold_in_the_corpus(check: Check, gold: dict[str, Any], why: str | None) -> None:
-    done = check([other("q2", gold=[gold], answers=[])], "--json", corpus=CORPUS)
-    findings = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
-    assert done.status == int(why is not None)
-    if why is None:
-        assert "gold_not_in_corpus" not in findings
-    else:
-        assert findings["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
+    assert missing(check([other("q2", gold=[gold], answers=[])], "--json", corpus=CORPUS)) == why
 
 
 FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md": "We sell tea."}
@@ -151,13 +148,10 @@ FILES = {"a.md": "## Seat\n\nWe have been based in **Tulsa** since 1962.", "b.md
     [
         ({"id": "a#seat", "text": "Seat. We have been based in Tulsa since 1962."}, None),
         (
-            {"id": "a#seat", "text": "Seat. We have been based in Reno since 1962."},
+            {"id": "a#seat", "text": "We have been based in Reno since 1962."},
             "its text is nowhere in the corpus",
         ),
-        (
-            {"id": "a#seat"},
-            "no passage has this id, or that of another gold passage; the corpus has 'a.md', for example",
-        ),
+        ({"id": "a#seat"}, NO_ID.format("a.md")),
         ({"id": "b.md", "text": "We sell tea."}, None),
         ({"id": "b.md", "text": "We sell tin."}, 'the corpus has another text there, "We sell tea."'),
     ],
@@ -166,11 +160,8 @@ def test_gold_in_a_folder_of_files(check, tmp_path, gold, why):
     for name, text in FILES.items():
         (tmp_path / "docs").mkdir(exist_ok=True)
         (tmp_path / "docs" / name).write_text(text)
-    done = check([other("q2", gold=[gold], answers=[])], "--json", "--corpus", str(tmp_path / "docs"))
-    findings = {kind["kind"]: kind["found"] for kind in json.loads(done.out)["findings"]}
-    assert done.status == int(why is not None)
-    if why is not None:
-        assert findings["gold_not_in_corpus"][0]["what"].endswith(f": {why}")
+    corpus = str(tmp_path / "docs")
+    assert missing(check([other("q2", gold=[gold], answers=[])], "--json", "--corpus", corpus)) == why
 
 
 def test_a_missing_id_among_those_of_files_is_a_slip(check: Check, tmp_path: Path) -> None:
@@ -178,14 +169,9 @@ def test_a_missing_id_among_those_of_files_is_a_slip(check: Check, tmp_path: Pat
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "b.md").write_text("We sell tea.")
     golds = [{"id": "b.md"}, {"id": "c.md", "text": "We sell tea."}]
-    done = check([other("q2", gold=golds, answers=[])], "--corpus", str(tmp_path / "docs"))
-    assert done.out.splitlines()[1].endswith(": c.md: no passage has this id")
-
-
-def test_an_id_among_others_that_are_there(check: Check) -> None:
-    """If other gold ids are in the corpus, the message about a missing id does not show an example id."""
-    done = check([other("q2", gold=[{"id": "d1"}, {"id": "d9"}], answers=[])], corpus=CORPUS)
-    assert done.out.splitlines()[1].endswith(": d9: no passage has this id")
+    corpus = str(tmp_path / "docs")
+    done = check([other("q2", gold=golds, answers=[])], "--json", "--corpus", corpus)
+    assert missing(done) == "no passage has this id"
 
 
 @pytest.mark.parametrize(
@@ -204,13 +190,10 @@ def test_gold_is_looked_for_in_the_one_file_that_its_source_names(check, sources
     """If only its end matches the paths of two files or more, the source is ambiguous."""
     texts = {"a.md": "We are based in Tulsa.", "guide/a.md": "We are based in Tulsa."}
     texts |= {"guide/a.md": "Not a word of it here."} if "a.md" in sources else {}
-    corpus = [
-        {"id": source, "text": texts.get(source, "Other."), "source": source, "start": 0}
-        for source in sources
-    ]
+    corpus = [{"id": each, "text": texts.get(each, "Other."), "source": each, "start": 0} for each in sources]
     gold = {"source": "a.md", "start": 16, "end": 21, "text": "Tulsa"}
-    findings = json.loads(check([GOOD | {"gold": [gold]}], "--json", corpus=corpus).out)["findings"]
-    assert [result["found"][0]["what"] for result in findings] == ([] if why is None else [f'"Tulsa": {why}'])
+    done = check([GOOD | {"gold": [gold]}], "--json", corpus=corpus)
+    assert (missing(done), len(kinds(done))) == (why, why is not None)
 
 
 def test_answers_are_looked_for_in_the_texts_of_the_corpus(check: Check) -> None:
@@ -243,13 +226,8 @@ def test_the_drop_is_that_of_the_gate(check: Check) -> None:
     records = [other(f"word{n}") for n in range(200)]
     report = json.loads(check(records, "--json").out)
     wanted = detectable_drop_unpaired([0.0, 1.0] * 100, alpha=0.05)
-    assert report["detectable_drop"] == {
-        "drop": wanted,
-        "power": 0.8,
-        "alpha": 0.05,
-        "mean": 0.5,
-        "paired": False,
-    }
+    how = {"power": 0.8, "alpha": 0.05, "mean": 0.5, "paired": False}
+    assert report["detectable_drop"] == {"drop": wanted, **how}
     *_, drop, terms, shared = check(records).out.splitlines()
     assert drop == f"With 200 examples, a drop of {wanted:.3f} from a mean of 0.5 is found in 80% of runs."
     assert terms.startswith("  This assumes scores of 0 and 1, a test at 0.05, and two unrelated retrievers.")
@@ -263,7 +241,6 @@ def test_the_drop_is_that_of_the_gate(check: Check) -> None:
 
 @pytest.mark.parametrize("n", [1, 9, 14, 20])
 def test_few_examples_show_no_drop_that_is_larger_than_the_mean(n: int, check: Check) -> None:
-    """With few examples, no detectable drop above the mean is printed: a mean of 0.5 cannot fall by 0.74."""
     lines = check([other(f"word{number}") for number in range(n)]).out.splitlines()
     examples = "1 example" if n == 1 else f"{n} examples"
     assert (
@@ -346,33 +323,26 @@ def test_anchor_takes_options_too(tmp_path: Path) -> None:
         (["--field", "colour=x"], "not a field of an example"),
         (["--format", "best"], "There is no eval set format 'best'"),
         (["--corpus", "nowhere"], "The corpus nowhere cannot be read"),
+        ([], 'e.jsonl line 2: "question" is missing'),
     ],
 )
 def test_what_cannot_be_used_has_status_2(check: Check, arguments: list[str], message: str) -> None:
-    done = check([GOOD], *arguments)
+    done = check([GOOD] if arguments else [GOOD, {"id": "q2"}], *arguments)
     assert (done.status, done.out) == (2, "")
     assert message in done.err
 
 
-def test_an_unusable_line_is_named(check: Check) -> None:
-    done = check([GOOD, {"id": "q2"}])
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith('e.jsonl line 2: "question" is missing')
-
-
 def test_one_question_in_two_contexts_is_no_duplicate(check: Check) -> None:
     histories = [[{"role": "user", "content": text}] for text in ("Tea?", "Coffee?")]
-    differing = [
-        other(f"q{n}", question="How much is it?", history=history) for n, history in enumerate(histories)
-    ]
-    differing += [other(f"f{n}", question="How much is it?", filters={"shop": n}) for n in range(2)]
+    same = {"question": "How much is it?"}
+    differing = [other(f"q{n}", **same, history=history) for n, history in enumerate(histories)]
+    differing += [other(f"f{n}", **same, filters={"shop": n}) for n in range(2)]
     assert kinds(check(differing, "--json")) == {}
-    same = [other(f"q{n}", question="How much is it?", history=histories[0], tags={"n": n}) for n in range(2)]
+    same = [other(f"q{n}", **same, history=histories[0], tags={"n": n}) for n in range(2)]
     assert kinds(check(same, "--json")) == {"duplicate": [["q0", "q1"]]}
 
 
 def test_a_context_that_is_not_read_is_noted(check: Check) -> None:
-    """A history of plain texts, and filters that are not an object, are reported as unread context."""
     done = check([other("q2", history=["Tea?"]), other("q3", filters="shop=1")], "--json")
     assert kinds(done) == {"unread_context": [["q2"], ["q3"]]}
 
@@ -387,14 +357,8 @@ def test_a_context_that_is_not_read_is_noted(check: Check) -> None:
         ({"answers": ["None"]}, 'an answer is "None": a missing value?'),
         ({"answers": ["42.0"]}, 'an answer is "42.0": the integer 42, which a data frame made a float?'),
         ({"nuggets": ["<NA>"]}, 'a nugget is "<NA>": a missing value?'),
-        (
-            {"gold": [{"id": "101.0"}]},
-            'gold.id is "101.0": the integer 101, which a data frame made a float?',
-        ),
-        (
-            {"gold": [{"text": '["Tulsa", "Reno"]'}]},
-            'gold.text is "["Tulsa", "Reno"]": a list that was printed?',
-        ),
+        ({"gold": [{"id": "7.0"}]}, 'gold.id is "7.0": the integer 7, which a data frame made a float?'),
+        ({"gold": [{"text": '["Tulsa"]'}]}, 'gold.text is "["Tulsa"]": a list that was printed?'),
         (
             {"answers": ["icontains: Tulsa"]},
             'an answer is "icontains: Tulsa": an assertion of promptfoo? Such files are read with format="promptfoo"',
@@ -406,10 +370,7 @@ def test_a_context_that_is_not_read_is_noted(check: Check) -> None:
 def test_a_value_that_was_turned_into_a_text(changes: dict[str, Any], what: str | None, check: Check) -> None:
     """Printed lists, missing values and floats of integers are notes, since they may be meant."""
     done = check([other("q2", **changes)], "--json")
-    findings = {group["kind"]: group for group in json.loads(done.out)["findings"]}
-    assert [found["what"] for found in findings.get("suspect_value", {"found": []})["found"]] == (
-        [what] if what else []
-    )
+    assert found(done, "what").get("suspect_value", []) == ([what] if what else [])
     assert done.status == 0
 
 
@@ -429,12 +390,10 @@ def test_keys_that_look_as_if_they_should_be_read_are_listed(check: Check) -> No
     full = {**GOOD, "id": "q2", "reference_contexts": ["a"], "ground_truth": "Tulsa", "topic": ""}
     done = check([bare, full], "--json")
     assert kinds(done)["unused"] == [["q1"], ["q1"]]
-    assert "note: a key that is not read, and looks as if it should be: 2\n" in check([bare]).out
-    assert (
-        '"Reference Contexts"; if it is gold.text, say --field gold.text=Reference Contexts'
-        in check([bare]).out
-    )
-    assert '"ground_truth"; if it is answers, say --field answers=ground_truth' in check([bare]).out
+    out = check([bare]).out
+    assert "note: a key that is not read, and looks as if it should be: 2\n" in out
+    assert '"Reference Contexts"; if it is gold.text, say --field gold.text=Reference Contexts' in out
+    assert '"ground_truth"; if it is answers, say --field answers=ground_truth' in out
 
 
 def test_a_key_is_listed_once(check: Check) -> None:
