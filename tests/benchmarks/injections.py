@@ -60,7 +60,9 @@ async def main() -> None:
         gateway = Gateway(GatewaySettings(Path(folder), policy=RequestPolicy(timeout_s=600.0)))
         constrained: Any = YesNoGateway(gateway)
         judge = LLMJudge(constrained, server, server.weights.name)
-        for name, trials in zip(("with fences", "without"), await compare_fences(judge), strict=True):
+        for name, trials in zip(
+            ("with fences", "without"), (await compare_fences(judge)).values(), strict=True
+        ):
             show(name, trials)
             for method in ("compare", "relevant"):
                 show(f"  {method}", [trial for trial in trials if trial.injection.method == method])

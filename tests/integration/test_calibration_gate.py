@@ -27,11 +27,8 @@ def mild(prompt: str) -> str:
     return clerk(prompt)
 
 
-def labels(project: Project, *, people: int = 1, sampled: bool = False) -> None:
-    """Write 20 labelled answers of which 10 are right; the mild judge finds two wrong answers right as well.
-
-    `sampled` records that they were drawn at random.
-    """
+def labels(project: Project, *, sampled: bool = False) -> None:
+    """Write 20 labelled answers of which 10 are right; the mild judge finds two wrong answers right as well."""
     lines = []
     for n in range(20):
         right = n < 10
@@ -40,7 +37,7 @@ def labels(project: Project, *, people: int = 1, sampled: bool = False) -> None:
             "question": f"What {'size' if n < 12 else 'colour'} is thing {n}?",
             "references": ["small", "tiny"],
             "prediction": "tiny" if right else "large",
-            "human": [right] * people if people > 1 else right,
+            "human": right,
         }
         if sampled:
             record["sample"] = {"seed": 0, "of": 100, "n": 20, "place": n + 1}
@@ -57,51 +54,19 @@ def judged(project: Project, llm: LLMServer) -> Project:
 
 
 def test_a_judge_that_agrees_passes(judged: Project) -> None:
-    """The summary has a line for the judge, and the report an entry; kappa is (0.9 - 0.5) / (1 - 0.5)."""
+    """Kappa is (0.9 - 0.5) / (1 - 0.5)."""
     judged.test(TEST.format(bounds="min_kappa=0.75, min_accuracy=0.9"))
-    judged.run(
-        "--rageval-report=report.json",
-        "--junit-xml=junit.xml",
-        passed=1,
-        shows=(
-            "    judge against people (labels.jsonl, n = 20): kappa 0.800 [[]*[]] (≥ 0.75), "
-            "accuracy 0.900 * (≥ 0.9): pass"
-        ),
-    )
+    judged.run("--rageval-report=report.json", "--junit-xml=junit.xml", passed=1)
     entry = judged.read()["tests"][0]["calibration"][0]
     assert entry["agreement"]["kappa"]["value"] == pytest.approx(0.8)
     assert entry["threshold"] == {"min_kappa": 0.75, "min_accuracy": 0.9}
-    assert (entry["labels"], entry["scale"], entry["verdict"], entry["people"]) == (
-        "labels.jsonl",
-        "yes/no",
-        "pass",
-        None,
-    )
+    described = (entry["labels"], entry["scale"], entry["verdict"], entry["people"])
+    assert described == ("labels.jsonl", "yes/no", "pass", None)
     assert entry["disagreements"] == [
         {"id": "l10", "human": 0.0, "judge": 1.0},
         {"id": "l11", "human": 0.0, "judge": 1.0},
     ]
     assert 'name="rageval kappa labels.jsonl"' in (judged.path / "junit.xml").read_text()
-
-
-def test_a_judge_that_does_not_agree_fails_and_is_shown(judged: Project) -> None:
-    labels(judged, people=2)
-    judged.test(TEST.format(bounds="min_kappa=0.9"))
-    judged.run(
-        "-q",
-        failed=1,
-        shows=[
-            "judge against people: kappa 0.800 is below the minimum 0.9",
-            "judge against people (labels.jsonl, n = 20): kappa 0.800 *",
-            "people among themselves: kappa 1.000, the judge with each of them 0.800 (2",
-            "  annotators, n = 20)",
-            "2 of 20 verdicts are not the people's:",
-            "  l10  human: no, judge: yes  What size is thing 10?",
-            "      reference   small | tiny",
-            "      prediction  large",
-            "  l11 *",
-        ],
-    )
 
 
 def test_a_plan_counts_the_labels(judged: Project, llm: LLMServer) -> None:
@@ -127,10 +92,7 @@ def test_a_judge_without_verdicts_is_an_error(judged: Project, llm: LLMServer) -
 
 
 def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
-    """The run shows the corrected score next to the raw score.
-
-    The judge finds all 20 answers right; of the 12 labelled answers that the judge finds right, people find 10 right.
-    """
+    """The judge finds all 20 answers right; of the 12 labelled ones that it finds right, people find 10 right."""
     labels(judged, sampled=True)
     judged.evalset(20)
     judged.test(SCORED)
@@ -145,7 +107,6 @@ def test_a_score_is_corrected_beside_the_raw_one(judged: Project) -> None:
     result.stdout.no_fnmatch_line("*answer.em@1: corrected*")
     correct, em = judged.read()["tests"][0]["scores"]
     expected = prediction_powered_mean([1] * 10 + [0] * 10, [1] * 12 + [0] * 8, [1] * 20)
-    assert expected is not None
     assert correct["mean"] == 1
     # The judge finds 10 of 10 right answers and 8 of 10 wrong ones.
     assert correct["corrected"].pop("rogan_gladen")["mean"] == 1
@@ -186,12 +147,9 @@ RELEVANT = "helps to answer"
 
 
 def passage_labels(project: Project, *, questions: int) -> None:
+    texts = "What is the code of item-{}?", "Of all things, item-{0} has the code c{0}x."
     records = [
-        {
-            "question": f"What is the code of item-{n}?",
-            "passage": f"Of all things, item-{n} has the code c{n}x.",
-            "human": n % 2,
-        }
+        {"question": texts[0].format(n), "passage": texts[1].format(n), "human": n % 2}
         for n in range(1, questions + 1)
     ]
     (project.path / "labels.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
@@ -218,7 +176,6 @@ def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(judged, llm, 
     test = judged.read()["tests"][0]
     relevance, correct = test["scores"]
     expected = prediction_powered_mean([n % 2 for n in range(1, 11)], [1] * 10, [1] * 10)
-    assert expected is not None
     assert relevance["mean"] == 1
     assert relevance["corrected"] == {
         "mean": expected.value,
@@ -235,7 +192,6 @@ def test_a_measure_of_relevance_is_corrected_by_labels_of_passages(judged, llm, 
 
 @pytest.mark.parametrize("way", ["marker", "option"])
 def test_shards_correct_as_one_run(judged: Project, llm: LLMServer, way: str) -> None:
-    """Merged shards have the corrected scores of one run, although only the first shard reads the labels."""
     llm.model = lambda prompt: "yes" if RELEVANT in prompt else mild(prompt)
     judged.evalset(8)
     passage_labels(judged, questions=5)

@@ -41,15 +41,13 @@ def _label(path: Path, labels: dict[int, bool | None]) -> None:
 
 def test_a_sample_is_drawn_by_its_seed(report: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
-        assert (
-            main(["judge", "sample", "report.json", "-n", "12", "--seed", seed, "-o", f"{name}.jsonl"]) == 0
-        )
+        words = ["report.json", "-n", "12", "--seed", seed, "-o", f"{name}.jsonl"]
+        assert main(["judge", "sample", *words]) == 0
     assert "a.jsonl: 12 of 20 answers of answer.correct@1, drawn with seed 1" in capsys.readouterr().out
     a, b, c = ((report.parent / f"{name}.jsonl").read_text(encoding="utf-8") for name in "abc")
     assert a == b
-    assert [json.loads(line)["id"] for line in a.splitlines()] != [
-        json.loads(line)["id"] for line in c.splitlines()
-    ]
+    one, other = ([json.loads(line)["id"] for line in drawn.splitlines()] for drawn in (a, c))
+    assert one != other
     first = json.loads(a.splitlines()[0])
     assert first["prediction"] == "It says so."
     assert first["human"] is None
@@ -71,13 +69,8 @@ def test_labels_without_a_gap_are_a_random_sample(report, labelled, n, sampled):
 def test_labels_of_a_sample_correct_a_score_without_a_warning(report: Path, project: Project) -> None:
     assert main(["judge", "sample", "report.json", "-n", "12"]) == 0
     _label(report.parent / "labels.jsonl", dict.fromkeys(range(12), True))
-    result = project.run(
-        "--rageval=calibration=labels.jsonl",
-        shows=(
-            "*corrected for the judge's errors: * by 12 labels drawn at random; "
-            "no Rogan-Gladen: 12 labelled answers *"
-        ),
-    )
+    line = "*corrected for the judge's errors: * by 12 labels drawn at random; no Rogan-Gladen: 12 labelled *"
+    result = project.run("--rageval=calibration=labels.jsonl", shows=line)
     result.stdout.no_fnmatch_line("*does not say how its labels were chosen*")
 
 

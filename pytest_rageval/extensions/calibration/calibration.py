@@ -1,9 +1,7 @@
 """Calibration of a judge by human labels: its agreement with people, bounds on it, and corrected means.
 
-`Bounds` are the arguments of the marker. `Calibration` measures the agreement and corrects the mean of a score.
-`check_bounds` compares the agreement with its bounds.
-
-The verdicts of a judge on answers, passages and pairs of answers that people labelled.
+`judge_items` judges answers, passages and pairs of answers that people labelled. `Calibration` measures the agreement
+and corrects the mean of a score. `check_bounds` compares the agreement with the `Bounds` of the marker.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -49,9 +47,6 @@ from pytest_rageval.stats.intervals import Estimate
 if TYPE_CHECKING:
     from pytest_rageval.extensions.calibration.corrections import RoganGladen
 
-USAGE: Final = 'rageval_calibration("labels.jsonl", min_kappa=0.6)'
-
-
 REFUSED_ALPHA: Final = 0.01  # the probability that labels that are a random sample are refused
 
 SAMPLE_REMEDY: Final = "`rageval judge sample report.json` draws the answers to label"
@@ -73,7 +68,7 @@ class LabelJudge:
             self._labels[path] = load_labels(path)
         return self._labels[path]
 
-    def calibrate(self, components: Components, labels: HumanLabels, comparator: str | None) -> "Calibration":
+    def judge(self, components: Components, labels: HumanLabels, comparator: str | None) -> list[Outcome]:
         session, max_unscored = self._session, self._session.settings.max_unscored
         verdict = pipeline_verdict(session.pipelines.get(components), comparator)
         outcomes = session.loop.run(judge_items(labels, verdict))
@@ -81,7 +76,7 @@ class LabelJudge:
         if "lacks replies" not in session.settings.effects:
             # The constructor raises an error if too many items are unscored.
             Score(f"judge against {labels.name}", outcomes, max_unscored=max_unscored)
-        return Calibration(labels, outcomes, comparator)
+        return outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,8 @@ class Bounds:
             )
         if len(args) != 1 or not isinstance(args[0], str | Path):
             raise InputError(
-                f"rageval_calibration needs the path of one labels file, found {args!r}. Write {USAGE}."
+                f"rageval_calibration needs the path of one labels file, found {args!r}. Write "
+                'rageval_calibration("labels.jsonl", min_kappa=0.6).'
             )
         given = {name: plain_number(value) for name, value in kwargs.items() if value is not None}
         for name, value in given.items():
@@ -261,10 +257,9 @@ class Calibration:
             return self._correction(human, judge, unlabelled, incomplete)
         labelled = {(item.example.full_question, item.prediction) for item in self.labels.answers}
         unlabelled = [
-            outcome.value
-            for outcome in score.outcomes
-            if outcome.value is not None
-            and (outcome.example.full_question, outcome.evidence.answer) not in labelled
+            each.value
+            for each in score.outcomes
+            if each.value is not None and (each.example.full_question, each.evidence.answer) not in labelled
         ]
         human = [verdict.human for verdict in self.labelled_verdicts]
         judge = [verdict.raw for verdict in self.labelled_verdicts]
@@ -321,11 +316,8 @@ class Calibration:
             by_passage = labels.get(outcome.example.full_question)
             ranking = outcome.evidence.ranking
             passages = () if ranking is None else ranking.documents[: spec.k]
-            ranked_labels = (
-                []
-                if by_passage is None
-                else [by_passage.get(normalize_space(passage.text)) for passage in passages]
-            )
+            known = by_passage or {}
+            ranked_labels = [known.get(normalize_space(passage.text)) for passage in passages]
             by_people = [label for label in ranked_labels if label is not None]
             if by_passage is None or len(by_people) < len(ranked_labels):
                 unlabelled.append(outcome.value)

@@ -13,12 +13,12 @@ forged reference, forged examples, or a plea; in an answer or in a passage.
 import argparse
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from random import Random
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.judge import Judge
@@ -43,8 +43,6 @@ from pytest_rageval.run.session import Session
 from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
 from pytest_rageval.stats.systems import PositionBias, position_bias
-
-INJECTION_TRIALS: Final = ("injections", "injections without fences")
 
 
 def judge_command(options: argparse.Namespace) -> int:
@@ -143,13 +141,12 @@ async def run_trials(judge: Judge, cases: Sequence[Injection]) -> list[Trial]:
     return await asyncio.gather(*map(trial, cases))
 
 
-async def compare_fences(judge: LLMJudge) -> tuple[list[Trial], list[Trial]]:
+async def compare_fences(judge: LLMJudge) -> dict[str, list[Trial]]:
     """Judge the packaged inputs with fences (delimiters) around the texts in the prompt, and without fences."""
     without_fences = replace(judge, prompts=judge.prompts.without_fences())
-    fenced, unfenced = await asyncio.gather(
-        run_trials(judge, injections()), run_trials(without_fences, injections())
-    )
-    return fenced, unfenced
+    judges = {"injections": judge, "injections without fences": without_fences}
+    trials = await asyncio.gather(*(run_trials(each, injections()) for each in judges.values()))
+    return dict(zip(judges, trials, strict=True))
 
 
 def summarize_trials(trials: Sequence[Trial]) -> InjectionSummary:
@@ -178,17 +175,19 @@ class Flips:
         return Estimate(self.changed / self.total, *wilson_interval(self.changed, self.total))
 
 
-def count_changed_verdicts(before: Sequence[Outcome], after: Sequence[Outcome]) -> Flips:
-    pairs = _scored_pairs(before, after)
+def count_changed_verdicts(pairs: Sequence[tuple[Outcome, Outcome]]) -> Flips:
     ids = tuple(old.example.id for old, new in pairs if old.value != new.value)
     return Flips(len(pairs), len(ids), ids)
 
 
-def _scored_pairs(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
+def scored_pairs(
+    before: Sequence[Outcome], after: Sequence[Outcome], ids: Collection[str]
+) -> list[tuple[Outcome, Outcome]]:
+    """Return the outcomes of these items in two conditions, of those with a verdict in both."""
     return [
         (old, new)
         for old, new in zip(before, after, strict=True)
-        if old.value is not None and new.value is not None
+        if old.example.id in ids and old.value is not None and new.value is not None
     ]
 
 
@@ -207,7 +206,7 @@ class _JudgeReport:
     judges: dict[str, Calibration]  # of several models, each alone, by its name
     reworded: Calibration | None = None  # with --paraphrase
     positions: PositionBias | None = None  # with --swap
-    injections: dict[str, list[Trial]] = field(default_factory=dict)  # with --injections
+    injections: dict[str, InjectionSummary] = field(default_factory=dict)  # with --injections
 
 
 async def _evaluate_judge(
@@ -239,29 +238,25 @@ async def _evaluate_judge(
         swappable = judged_by_model - {
             item.example.id for item in labels.answers if len(set(item.references)) == 1
         }
-        before, after = _select(swappable, base), _select(swappable, swapped)
+        pairs = scored_pairs(base, swapped, swappable)
         condition = f"order of {'the answers' if labels.pairs else 'references'}"
-        flips[condition] = count_changed_verdicts(before, after)
+        flips[condition] = count_changed_verdicts(pairs)
         if labels.pairs:
             # For each pair, the score of its first answer in the original order and in the reverse order.
-            scores = [(old.value, new.value) for old, new in _scored_pairs(before, after)]
+            scores = [(old.value, new.value) for old, new in pairs]
             positions = position_bias(cast("list[tuple[float, float]]", scores))
     if options.paraphrase:
         outcomes = await judge_items(
             labels, judge_verdict(replace(model, prompts=REWORDED_PROMPTS), labels.scale)
         )
-        flips["other words"] = count_changed_verdicts(
-            _select(judged_by_model, base), _select(judged_by_model, outcomes)
-        )
+        flips["other words"] = count_changed_verdicts(scored_pairs(base, outcomes, judged_by_model))
         reworded = Calibration(labels, outcomes)
-    trials_by_name: dict[str, list[Trial]] = {}
-    if options.injections:
-        trials_by_name = dict(zip(INJECTION_TRIALS, await compare_fences(model), strict=True))
-    for name, trials in trials_by_name.items():
-        summary = summarize_trials(trials)
+    summaries: dict[str, InjectionSummary] = {}
+    for name, trials in (await compare_fences(model)).items() if options.injections else ():
+        summary = summaries[name] = summarize_trials(trials)
         ids = tuple(trial.injection.id for trial in trials if trial.flipped)
         flips[name] = Flips(summary.cases, summary.flipped, ids)
-    return _JudgeReport(Calibration(labels, base), flips, judges, reworded, positions, trials_by_name)
+    return _JudgeReport(Calibration(labels, base), flips, judges, reworded, positions, summaries)
 
 
 def _table_of_judges(report: _JudgeReport, options: argparse.Namespace) -> list[str]:
@@ -283,10 +278,6 @@ def _table_of_judges(report: _JudgeReport, options: argparse.Namespace) -> list[
 def _shares(calibration: Calibration, rater: str) -> list[str]:
     counts, n = distribution(calibration), len(calibration.labelled_verdicts)
     return [f"{count / n:.1%}" if n else "-" for count in counts[rater].values()] if counts else []
-
-
-def _select(ids: set[str], outcomes: Sequence[Outcome]) -> list[Outcome]:
-    return [outcome for outcome in outcomes if outcome.example.id in ids]
 
 
 def _report_lines(report: _JudgeReport, options: argparse.Namespace) -> list[str]:
@@ -316,8 +307,7 @@ def _report_lines(report: _JudgeReport, options: argparse.Namespace) -> list[str
             f"of these, {bias.first.value:.1%} prefer the answer shown first (p = {bias.p_value:.2g} that "
             "a place makes no difference)"
         )
-    for name, trials in report.injections.items():
-        summary = summarize_trials(trials)
+    for name, summary in report.injections.items():
         unscored = f"; {summary.unscored} without a verdict" if summary.unscored else ""
         lines.append(
             f"{name}: {summary.right} of {summary.cases} clean texts are judged right, and {summary.obeyed} of these "
@@ -345,7 +335,7 @@ def _report_document(report: _JudgeReport, options: argparse.Namespace) -> dict[
             for name, flips in report.flips.items()
         },
         "places": bias and {"first": bias.first and bias.first.value, "p_value": bias.p_value},
-        "injections": {name: asdict(summarize_trials(trials)) for name, trials in report.injections.items()},
+        "injections": {name: asdict(summary) for name, summary in report.injections.items()},
     }
 
 

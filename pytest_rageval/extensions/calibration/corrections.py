@@ -20,11 +20,7 @@ FLOAT_TOL: Final = 1e-9  # scores that differ by less are equal up to floating-p
 
 
 def prediction_powered_mean(
-    human: Sequence[float],
-    judge: Sequence[float],
-    unlabelled: Sequence[float],
-    *,
-    scale: tuple[float, float] = (0.0, 1.0),
+    human: Sequence[float], judge: Sequence[float], unlabelled: Sequence[float]
 ) -> Estimate | None:
     """Mean human score of a population, by prediction-powered inference with power tuning (PPI++).
 
@@ -37,29 +33,28 @@ def prediction_powered_mean(
     is 1 if the human labels are all equal too, else 0.
 
     Args:
-        human: human scores of n labelled items, on the scale.
+        human: human scores of n labelled items, in [0, 1].
         judge: the judge's scores of the labelled items, in the same order.
         unlabelled: the judge's scores of N other items from the same population. No item may be both labelled and
             unlabelled.
-        scale: the lowest and the highest possible score.
 
     Returns:
-        The mean with its 95% interval, both within the scale. None without labelled items, or with fewer than two
+        The mean with its 95% interval, both in [0, 1]. None without labelled items, or with fewer than two
         unlabelled items.
 
         For the interval, not for the mean, items are added, as in Agresti and Coull's interval of a proportion; the
         interval is extended to include the mean. Without them the interval has zero width if few labels happen to agree
-        with the judge, and is too narrow if scores are near an end of the scale. It is conservative for few items.
+        with the judge, and is too narrow if scores are near 0 or 1. It is conservative for few items.
 
-        - If all scores are ends of the scale: four labelled items, one for each combination of the ends.
-        - Otherwise two, one at each end of the scale, with the judge's mean score of the labelled items; and the
-          interval is Student's with n degrees of freedom.
+        - If all scores are 0 or 1: four labelled items, one for each combination of these.
+        - Otherwise two, 0 and 1, with the judge's mean score of the labelled items; and the interval is Student's with
+          n degrees of freedom.
 
         In simulations of graded scores with 20 to 200 labels it contains the true mean in at least 95% of runs
         (`tests/unit/extensions/calibration/test_prediction_powered.py`).
 
     Raises:
-        ValueError: human and judge differ in length, or a score is outside the scale.
+        ValueError: human and judge differ in length, or a score is outside 0 … 1.
 
     Source: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), "Prediction-powered inference"; the tuning of λ:
     Angelopoulos, Duchi and Zrnic (2023), "PPI++", with the judge's variance from the labelled items; the added
@@ -71,27 +66,24 @@ def prediction_powered_mean(
     [0.558, 0.451, 0.668]
     """
     y, f, rest = (np.asarray(scores, dtype=float) for scores in (human, judge, unlabelled))
-    low, high = scale
     if len(y) != len(f):
         raise ValueError(f"human and judge must score the same items, not {len(y)} and {len(f)}")
-    if not all(((low <= scores) & (scores <= high)).all() for scores in (y, f, rest)):
-        raise ValueError(f"a score is outside the scale {low:g} … {high:g}")
+    if not all(((scores >= 0) & (scores <= 1)).all() for scores in (y, f, rest)):
+        raise ValueError("a score is outside the scale 0 … 1")
     if not len(y) or len(rest) < 2:  # noqa: PLR2004 - a variance needs two items
         return None
     value, _ = _corrected_mean(y, f, rest)
-    if np.isin([y, f], scale).all():
-        centre, margin = _corrected_mean(
-            np.append(y, [low, low, high, high]), np.append(f, [low, high] * 2), rest
-        )
+    if np.isin([y, f], (0, 1)).all():
+        centre, margin = _corrected_mean(np.append(y, [0, 0, 1, 1]), np.append(f, [0, 1] * 2), rest)
     else:
         # scipy.special imports less than scipy.stats.
         from scipy.special import stdtrit  # noqa: PLC0415
 
         n = len(y)
-        centre, margin = _corrected_mean(np.append(y, [low, high]), np.append(f, [f.mean()] * 2), rest)
+        centre, margin = _corrected_mean(np.append(y, [0, 1]), np.append(f, [f.mean()] * 2), rest)
         margin *= float(stdtrit(n, 0.975)) / Z95 * sqrt((n + 1) / n)
     bounds = min(value, centre - margin), max(value, centre + margin)
-    return Estimate(*(float(np.clip(x, low, high)) for x in (value, *bounds)))
+    return Estimate(*(float(np.clip(x, 0, 1)) for x in (value, *bounds)))
 
 
 def difference_p_value(some: Sequence[float], others: Sequence[float]) -> float:

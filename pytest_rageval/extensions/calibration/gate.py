@@ -1,14 +1,15 @@
 """`CalibrationGate`: evaluates the bounds on a judge's agreement with human labels, and corrects scores by them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.spec import ScoreRequest
+from pytest_rageval.extensions.calibration import MARKER, NAME
 from pytest_rageval.extensions.calibration.calibration import (
     SAMPLE_REMEDY,
     Bounds,
@@ -32,7 +33,6 @@ from pytest_rageval.lib.text import counted
 from pytest_rageval.reports.document import ScoreEntry
 from pytest_rageval.reports.layout import field_lines, wrap_text
 from pytest_rageval.reports.notes import calibration_lines
-from pytest_rageval.run.base import BaseSession
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.test import TestRun
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 restore: Final = Lazy("extensions.shards.plain", "restore")
 to_plain: Final = Lazy("extensions.shards.plain", "to_plain")
 
-NAME: Final = "calibration"  # of this extension, in the record of a test
-MARKER: Final = "rageval_calibration"
-
-
 LABELS: Final[dict[Scale, dict[float, str]]] = {
     "yes/no": {1.0: "yes", 0.0: "no"},
     "graded": {},
     "pairwise": {1.0: "the first", -1.0: "the second", 0.0: "neither"},
 }
 """The words for the labels of each scale. A grade is shown as a number."""
+
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 
 @dataclass
@@ -128,7 +128,7 @@ class CalibrationGate:
         comparison is that of the score. If no marker applies, they are the labels of the option. If there are none
         either, the result is empty.
         """
-        kind = corrected_by(self._session, threshold)
+        kind = self._corrected_by(threshold)
         if score is None or kind is None:
             return {}
         score_comparison = self._test.record.dependencies_of(threshold.request).comparison
@@ -151,7 +151,7 @@ class CalibrationGate:
         return entry
 
     def by_option(self, threshold: Threshold) -> Calibration | None:
-        kind = corrected_by(self._session, threshold)
+        kind = self._corrected_by(threshold)
         if self._option is None or kind is None:
             return None
         labels = self._labels(self._option)
@@ -162,34 +162,41 @@ class CalibrationGate:
             return Calibration(labels, ())
         return self._calibration(self._option, threshold.comparator)
 
+    def _corrected_by(self, threshold: Threshold) -> Kind | None:
+        """Return the kind of human labels that can correct a score; None if none can, as for a slice."""
+        if threshold.where or threshold.by is not None:
+            return None
+        return self._session.definition(ScoreRequest(threshold.spec)).corrected_by
+
     def _calibration(self, source: str | Path, comparator: str | None) -> Calibration:
-        labels, key, run = self._labels(source), (str(source), comparator), self._run
-        if key not in self._known.outcomes:
-            if run is None:
-                raise InputError(f"shard 1 has no verdicts on the labels {source}")
-            judge, outcomes = run.session.resource(LabelJudge), self._known.outcomes
-            try:
-                outcomes[key] = list(judge.calibrate(run.components, labels, comparator).outcomes)
-            except RagevalError as error:
-                outcomes[key] = error
-            self._record()
-        found = self._known.outcomes[key]
-        if isinstance(found, RagevalError):
-            raise found
-        return Calibration(labels, found, comparator)
+        labels = self._labels(source)
+
+        def judge(run: TestRun) -> list[Outcome]:
+            return run.session.resource(LabelJudge).judge(run.components, labels, comparator)
+
+        key, what = (str(source), comparator), f"verdicts on the labels {source}"
+        outcomes = self._of_run(self._known.outcomes, key, what, judge)
+        return Calibration(labels, outcomes, comparator)
 
     def _labels(self, source: str | Path) -> HumanLabels:
-        run, name = self._run, str(source)
-        if name not in self._known.labels:
-            if run is None:
-                raise InputError(f"shard 1 has no labels {source}")
-            judge, known = run.session.resource(LabelJudge), self._known.labels
+        def read(run: TestRun) -> HumanLabels:
+            return run.session.resource(LabelJudge).labels(source, bases=run.marked.bases)
+
+        return self._of_run(self._known.labels, str(source), f"labels {source}", read)
+
+    def _of_run(
+        self, known: dict[Key, Found | RagevalError], key: Key, what: str, find: Callable[[TestRun], Found]
+    ) -> Found:
+        """Return what is known under a key, or what this run finds, which is recorded; raise a recorded error."""
+        if key not in known:
+            if self._run is None:
+                raise InputError(f"shard 1 has no {what}")
             try:
-                known[name] = judge.labels(source, bases=run.marked.bases)
+                known[key] = find(self._run)
             except RagevalError as error:
-                known[name] = error
+                known[key] = error
             self._record()
-        found = self._known.labels[name]
+        found = known[key]
         if isinstance(found, RagevalError):
             raise found
         return found
@@ -206,13 +213,6 @@ class CalibrationGate:
             for _, comparator in self._known.outcomes:
                 self._comparison(comparator)
             self._test.record.added[NAME] = to_plain(self._known, Measured)
-
-
-def corrected_by(session: BaseSession, threshold: Threshold) -> Kind | None:
-    """Return the kind of human labels that can correct a score; None if none can, as for a slice."""
-    if threshold.where or threshold.by is not None:
-        return None
-    return session.definition(ScoreRequest(threshold.spec)).corrected_by
 
 
 def calibration_entry(result: CalibrationResult) -> dict[str, object]:
@@ -270,9 +270,8 @@ def calibration_failure_lines(result: CalibrationResult, *, limit: int | None) -
     for line in calibration_lines(agreement_with_people(calibration)):
         lines.extend(wrap_text(line, 2))
     disagreements = calibration.disagreements
-    lines.append(
-        f"{len(disagreements)} of {counted(len(calibration.labelled_verdicts), 'verdict')} are not the people's:"
-    )
+    verdicts = counted(len(calibration.labelled_verdicts), "verdict")
+    lines.append(f"{len(disagreements)} of {verdicts} are not the people's:")
     shown = disagreements if limit is None else disagreements[:limit]
     for verdict in shown:
         lines.extend(_disagreement_lines(verdict, calibration.labels.scale))

@@ -215,11 +215,8 @@ def _parse_item(record: Any, check: Check, *, default_id: str) -> LabelledItem:
                 f'"{name}" is missing. Found: {", ".join(fields) or "nothing more"}', f"{FORM_REMEDY}."
             )
     if required == ("passage",):
-        return LabelledPassage(
-            example,
-            check.text(fields["passage"], "passage"),
-            _parse_labels(fields["human"], check, _parse_relevance),
-        )
+        passage = check.text(fields["passage"], "passage")
+        return LabelledPassage(example, passage, _parse_labels(fields["human"], check, _parse_relevance))
     if "first" in required:
         first, second = (check.text(fields[name], name) for name in required)
         if normalize_space(first) == normalize_space(second):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,6 @@ def test_yes_and_no() -> None:
 
 
 def test_grades() -> None:
-    """Grades have the correlation with the annotators' mean."""
     result = calibration("graded", [[0.5, 1.0], 0.25, NO, YES], [0.75, 0.5, 0.5, NO])
     assert result.agreement == {"pearson": pearson([0.75, 0.25, 0, 1], [0.75, 0.5, 0.5, 0])}
     assert [disagreement.item.example.id for disagreement in result.disagreements] == ["q3", "q2"]
@@ -79,7 +79,6 @@ def test_people_without_a_majority_are_left_out_and_counted() -> None:
 
 
 def test_items_that_cannot_be_used_are_shown() -> None:
-    """The report has the number of unusable items and what is wrong with the first."""
     whole = calibration("yes/no", [YES, NO], [YES, NO])
     left_out = replace(whole, labels=replace(whole.labels, unusable=("l line 3: bad.", "l line 4: bad.")))
     lines = calibration_lines(agreement_with_people(left_out))
@@ -94,10 +93,8 @@ def test_the_human_ceiling() -> None:
     judge = [1, 1, 0, 1, 1]
     result = calibration("yes/no", [list(labels) for labels in zip(first, second, third, strict=True)], judge)
     people = result.people
-    assert people is not None
     assert (people.annotators, people.n) == (2, 5)
     among = cohen_kappa(first, second)
-    assert among is not None
     assert people.among == among.value
     kappas = [cohen_kappa(labels_of_one, judge) for labels_of_one in (first, second)]
     assert people.judge == pytest.approx(sum(kappa.value for kappa in kappas if kappa) / 2)
@@ -105,7 +102,6 @@ def test_the_human_ceiling() -> None:
 
 @pytest.mark.parametrize("human", [[YES, NO], [[YES, None], [NO, YES], [YES], [NO]], []])
 def test_one_annotator_has_no_ceiling(human: list[Any]) -> None:
-    """There is no ceiling with one annotator, or if the second labelled too few items."""
     assert calibration("yes/no", human, [YES] * len(human)).people is None
 
 
@@ -117,9 +113,7 @@ def scored(*values: float | None, answers: Sequence[str] = (), **words: Any) -> 
             None if value is not None else "no",
             Evidence(answer=answer),
         )
-        for n, (value, answer) in enumerate(
-            zip(values, [*answers, *["?"] * (len(values) - len(answers))], strict=True)
-        )
+        for n, (value, answer) in enumerate(zip_longest(values, answers, fillvalue="?"))
     ]
     return Score("answer.correct@5", outcomes, **words)
 
@@ -131,7 +125,6 @@ def test_a_mean_is_corrected_by_the_labels() -> None:
     expected = prediction_powered_mean(human, judge, [1, 0.5, 1, 0])
     beside = rogan_gladen(human, judge, [1, 0.5, 1, 0])
     assert result.corrected(scored(1, 0.5, None, 1, 0)) == (expected, 20, None, "", beside)
-    assert expected is not None
     assert expected.value < 0.5
 
 
@@ -143,30 +136,15 @@ def test_an_answer_that_is_labelled_counts_once() -> None:
     assert corrected.rogan_gladen.raw == pytest.approx(2 / 3, abs=1e-12)  # of all scored answers
 
 
-def test_a_slice_is_not_corrected() -> None:
-    """A slice is not corrected, because the labels are a sample of the whole set."""
+def test_neither_slices_nor_preferences_are_corrected() -> None:
+    """The labels are a sample of the whole set, and a preference is no verdict on an answer."""
     result = calibration("yes/no", [YES, NO], [YES, NO])
     assert result.corrected(scored(1, 0, 1, slice={"topic": "billing"})) is None
-
-
-def test_pairs_correct_nothing() -> None:
-    """Pair labels correct no mean, because a preference is no verdict on an answer."""
     assert calibration("pairwise", [1.0, -1.0], [1.0, 1.0]).corrected(scored(1, 0)) is None
 
 
-JUDGED = {
-    "q0": (1, 1),
-    "q1": (1, 0),
-    "q2": (1, 1),
-    "q3": (0, 1),
-    "u0": (1, 1),
-    "u1": (0, 1),
-    "u2": (1, 1),
-} | {
-    "u3": (0, 0),
-    "u4": (1, 0),
-    "u5": (1, 1),
-}
+JUDGED = {"q0": (1, 1), "q1": (1, 0), "q2": (1, 1), "q3": (0, 1)}
+JUDGED |= {"u0": (1, 1), "u1": (0, 1), "u2": (1, 1), "u3": (0, 0), "u4": (1, 0), "u5": (1, 1)}
 """The judge's labels of two passages per question."""
 
 
@@ -189,38 +167,22 @@ def ranked(measure: str, value: Callable[[tuple[float, ...]], float]) -> Score:
 
 
 def test_a_ranking_measure_is_corrected_by_labels_of_passages() -> None:
-    """The mean of a ranking measure is corrected by the labels of passages.
-
-    By hand: people give .5, 0, 1, .5 and the judge 1, .5, 1, .5; the judge's mean on the other questions is 4/6; the
-    slope is 1 and λ = 6/10.
-    """
-    people = {
-        "q0": [(1,), (0,)],
-        "q1": [(0,), (0,)],
-        "q2": [(1,), (1,)],
-        "q3": [(0,), (1,)],
-        "elsewhere": [(1,)],
-    }
+    """By hand: people give .5, 0, 1, .5 and the judge 1, .5, 1, .5, and 4/6 on the others; the slope is 1, λ 6/10."""
+    people = {"q0": [(1,), (0,)], "q1": [(0,), (0,)], "q2": [(1,), (1,)], "q3": [(0,), (1,)]}
+    people["elsewhere"] = [(1,)]
     correction = labelled_passages(people).corrected(ranked("relevance.p@2", lambda labels: sum(labels) / 2))
-    assert correction is not None
     assert (correction.labels, correction.incomplete) == (4, 0)
-    assert correction.estimate is not None
     assert correction.estimate.value == pytest.approx(0.5 + 0.6 * (4 / 6 - 0.75), abs=1e-12)
     human, judge, rest = [0.5, 0, 1, 0.5], [1, 0.5, 1, 0.5], [1, 0.5, 1, 0, 0.5, 1]
     assert correction.estimate == prediction_powered_mean(human, judge, rest)
 
 
 def test_a_question_without_a_label_of_each_passage_is_not_a_labelled_one() -> None:
-    people = {
-        "q0": [(1, 1, 0), (0, 0, 0)],
-        "q1": [(0, 1, None), (0, 0, 0)],
-        "q2": [(1, 1, 1)],
-        "q3": [(0, 0, 1)] * 2,
-    }
+    people = {"q0": [(1, 1, 0), (0, 0, 0)], "q1": [(0, 1, None), (0, 0, 0)]}
+    people |= {"q2": [(1, 1, 1)], "q3": [(0, 0, 1)] * 2}
     correction = labelled_passages(people).corrected(
         ranked("relevance.mrr@2", lambda labels: labels[0] or labels[1] / 2)
     )
-    assert correction is not None
     assert (correction.labels, correction.incomplete) == (2, 2)
     assert correction.estimate == prediction_powered_mean([1, 0], [1, 0.5], [1, 1, 1, 0.5, 1, 0, 1, 1])
 
@@ -268,11 +230,7 @@ def test_what_cannot_be_measured_is_an_error() -> None:
     [
         ((), {}, "needs the path of one labels file"),
         ((3,), {}, r"found \(3,\)"),
-        (
-            ("l.jsonl",),
-            {"min": 0.5},
-            "no keyword 'min'. Allowed: min_kappa, min_accuracy, min_pearson, comp",
-        ),
+        (("l.jsonl",), {"min": 0.5}, "no keyword 'min'. Allowed: min_kappa, min_accuracy, min_pearson, c"),
         (("l.jsonl",), {"min_kappa": "high"}, "min_kappa='high' is not a number from -1 to 1"),
         (("l.jsonl",), {"min_kappa": True}, "min_kappa=True is not a number"),
         (("l.jsonl",), {"min_accuracy": 60}, "min_accuracy=60 is not a number"),

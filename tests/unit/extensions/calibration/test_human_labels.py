@@ -12,6 +12,8 @@ from pytest_rageval.extensions.calibration.human_labels import load_labels
 ANSWER: dict[str, Any] = {"question": "Where?", "references": ["Tulsa"], "prediction": "tulsa", "human": True}
 PASSAGE: dict[str, Any] = {"question": "Where?", "passage": "Tulsa is a town.", "human": True}
 PAIR: dict[str, Any] = {"question": "Why?", "first": "so", "second": "thus", "human": 1}
+ROME = ANSWER | {"prediction": "Rome"}
+AGAIN = "to the same question is already labelled in labels.jsonl line 1.\nTake one"
 
 
 def written(folder: Path, *records: object) -> Path:
@@ -30,7 +32,6 @@ def written(folder: Path, *records: object) -> Path:
     ],
 )
 def test_labels_of_answers(tmp_path: Path, labels: list[Any], scale: str, expected: list[Any]) -> None:
-    """An answer has one label, or one per annotator; a label between 0 and 1 makes the scale "graded"."""
     records = (ANSWER | {"question": f"Where is {n}?", "human": label} for n, label in enumerate(labels))
     labelled = load_labels(written(tmp_path, *records))
     assert (labelled.scale, [item.human for item in labelled.items]) == (scale, expected)
@@ -54,7 +55,6 @@ def test_labels_of_pairs(tmp_path: Path) -> None:
 
 
 def test_labels_of_passages(tmp_path: Path) -> None:
-    """Passages have yes or no labels, one or one per annotator; another passage of a question is another item."""
     records = [PASSAGE | {"human": [True, 0]}, PASSAGE | {"passage": "It is far.", "human": [None, False]}]
     labelled = load_labels(written(tmp_path, *records))
     assert (labelled.scale, labelled.kind, labelled.answers, labelled.pairs) == ("yes/no", "passages", (), ())
@@ -76,10 +76,7 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ([{"references": ["a"]}], 'line 1: "question" is missing'),
         ([{"question": "Where?", "human": 1}], 'line 1: "references" is missing. Found: human'),
         ([{"question": "Why?", "second": "b", "human": 1}], 'line 1: "first" is missing'),
-        (
-            [ANSWER, ANSWER | {"references": "Tulsa"}],
-            "line 2: \"references\" is the text 'Tulsa', expected a list",
-        ),
+        ([ANSWER, ANSWER | {"references": "a"}], "line 2: \"references\" is the text 'a', expected a list"),
         ([ANSWER | {"references": []}], '"references" is an empty list'),
         ([ANSWER | {"references": ["Tulsa", ""]}], r'"references"\[1\] is an empty text, expected text'),
         ([ANSWER | {"prediction": None}], '"prediction" is null, expected text'),
@@ -90,35 +87,17 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ([PAIR | {"human": True}], '"human" is True.\nWrite 1 where the first'),
         ([PAIR | {"human": 3}], '"human" is 3'),
         ([ANSWER, PAIR], "labelled answers and labelled pairs are mixed, as labels.jsonl line "),
-        (
-            [PAIR, PASSAGE, PAIR | {"second": "hm"}],
-            "pairs and labelled passages are mixed, as labels.jsonl line 2",
-        ),
+        ([PAIR, PASSAGE, PAIR | {"second": "hm"}], "pairs and labelled passages are mixed, as .* line 2"),
         ([PASSAGE | {"human": 0.5}], '"human" is 0.5.\nA passage is relevant or not: write true or false'),
         ([PASSAGE | {"passage": " "}], '"passage" is an empty text'),
+        ([PASSAGE, PASSAGE | {"passage": " Tulsa is a  town."}], "line 2: the same passage to the same "),
+        ([ANSWER | {"id": "a"}, ANSWER | {"id": "a"}], 'line 2: the id "a" is already that of .* line 1'),
+        ([ANSWER | {"id": "a"}, ROME, ANSWER | {"human": False}], f"line 3: the same answer {AGAIN}"),
+        ([ANSWER, ANSWER | {"references": [" Tulsa"], "question": "Where? "}], "line 2: the same answer to"),
+        ([PAIR, PAIR | {"first": "thus", "second": "so", "human": 2}], f"line 2: the same pair {AGAIN}"),
         (
-            [PASSAGE, PASSAGE | {"passage": " Tulsa is a  town."}],
-            "line 2: the same passage to the same question",
-        ),
-        (
-            [ANSWER | {"id": "a"}, ANSWER | {"id": "a"}],
-            'line 2: the id "a" is already that of labels.jsonl line 1',
-        ),
-        (
-            [ANSWER | {"id": "a"}, ANSWER | {"prediction": "Rome"}, ANSWER | {"human": False}],
-            "line 3: the same answer to the same question is already labelled in labels.jsonl line 1.\nTake one",
-        ),
-        (
-            [ANSWER, ANSWER | {"references": [" Tulsa"], "question": "Where? "}],
-            "line 2: the same answer to the same question",
-        ),
-        (
-            [PAIR, PAIR | {"first": "thus", "second": "so", "human": 2}],
-            "line 2: the same pair to the same question is already labelled in labels.jsonl line 1",
-        ),
-        (
-            [ANSWER | {"human": [1, 0]}, ANSWER | {"prediction": "Rome"}],
-            "line 2: the number of labels is 1, and in labels.jsonl line 1 it is 2.\nWrite one label for each",
+            [ANSWER | {"human": [1, 0]}, ROME],
+            "line 2: the number of labels is 1, and in .* line 1 it is 2.\nW",
         ),
         ([PAIR | {"second": " so"}], 'line 1: "first" and "second" are the same answer'),
         ([], "labels.jsonl contains no labels"),
@@ -140,20 +119,17 @@ def test_a_few_unusable_items_are_left_out_and_reported(tmp_path: Path) -> None:
     labelled = load_labels(written(tmp_path, *many(269), *bad))
     assert (len(labelled), len(labelled.unusable)) == (269, 11)
     assert labelled.unusable[0] == 'labels.jsonl line 270: "first" and "second" are the same answer.'
-    assert labelled.unusable[8].startswith(
-        "labels.jsonl line 278: the same pair to the same question is already"
-    )
+    assert labelled.unusable[8].startswith("labels.jsonl line 278: the same pair to the same question is")
 
 
 @pytest.mark.parametrize(("bad", "refused"), [(1, False), (2, True)])
 def test_more_than_a_tenth_is_refused(tmp_path: Path, bad: int, *, refused: bool) -> None:
-    """If more than a tenth of the items is unusable, the error names the first of these and their number."""
     path = written(tmp_path, *many(10), *[PAIR | {"question": f"{n}?", "human": 7} for n in range(bad)])
     if not refused:
         assert len(load_labels(path).unusable) == bad
         return
     with pytest.raises(
-        InputError, match=r"line 11: \"human\" is 7(.|\n)*\n2 of 12 items cannot be used, and this"
+        InputError, match=r"line 11: \"human\" is 7(.|\n)*\n2 of 12 items cannot be used, and"
     ):
         load_labels(path)
 

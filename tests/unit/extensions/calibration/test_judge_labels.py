@@ -14,10 +14,7 @@ from tests.unit.scores.conftest import World
 
 
 class Reader:
-    """A judge that prefers the longer answer, or neither if the lengths are equal.
-
-    No verdict if one answer is empty.
-    """
+    """A judge that prefers the longer answer, if the lengths differ; no verdict if one answer is empty."""
 
     async def ask(self, task: object, question: str, first: str, second: str) -> Verdict:
         assert (task, question) == (PREFER, "Why?")
@@ -31,14 +28,11 @@ def pair(first: str, second: str) -> LabelledPair:
 
 
 def answers(*predictions: str) -> HumanLabels:
-    return HumanLabels(
-        "labels.jsonl",
-        "yes/no",
-        tuple(
-            LabelledAnswer(Example(prediction, "Where?"), ("Tulsa", "Rome"), prediction, (1.0,))
-            for prediction in predictions
-        ),
+    labelled = tuple(
+        LabelledAnswer(Example(prediction, "Where?"), ("Tulsa", "Rome"), prediction, (1.0,))
+        for prediction in predictions
     )
+    return HumanLabels("labels.jsonl", "yes/no", labelled)
 
 
 def test_answers_are_judged_as_scores_judge_them(world: World) -> None:
@@ -54,10 +48,8 @@ def test_answers_are_judged_as_scores_judge_them(world: World) -> None:
 def test_the_comparator_is_the_markers(world: World) -> None:
     """The marker's comparator is used; an unknown comparator raises InputError before any request is sent."""
     verdict = pipeline_verdict(world.run, "em")
-    assert [outcome.value for outcome in world.loop.run(judge_items(answers("rome", "Oslo"), verdict))] == [
-        1.0,
-        0.0,
-    ]
+    outcomes = world.loop.run(judge_items(answers("rome", "Oslo"), verdict))
+    assert [outcome.value for outcome in outcomes] == [1.0, 0.0]
     with pytest.raises(InputError, match="there is no 'oracle'"):
         pipeline_verdict(world.run, "oracle")
 
@@ -76,7 +68,5 @@ def test_labelled_pairs_go_to_the_judge_of_the_run(world: World) -> None:
     world.run.judge = Reader()  # type: ignore[assignment]
     labels = HumanLabels("labels.jsonl", "pairwise", pairs=(pair("longer", "short"), pair("", "short")))
     outcomes = world.loop.run(judge_items(labels, pipeline_verdict(world.run, None)))
-    assert [(outcome.value, outcome.unscored) for outcome in outcomes] == [
-        (1.0, None),
-        (None, "one is missing"),
-    ]
+    found = [(outcome.value, outcome.unscored) for outcome in outcomes]
+    assert found == [(1.0, None), (None, "one is missing")]

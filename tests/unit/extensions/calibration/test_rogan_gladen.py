@@ -3,29 +3,17 @@
 import numpy as np
 import pytest
 
+from pytest_rageval.extensions.calibration.calibration import Correction
 from pytest_rageval.extensions.calibration.corrections import rogan_gladen
+from pytest_rageval.extensions.calibration.gate import corrected_entry
+from pytest_rageval.reports.notes import NOTE_TEXTS
+from pytest_rageval.stats.intervals import Estimate
 
 HUMAN = [1.0] * 50 + [0.0] * 50
 JUDGE = [1.0] * 45 + [0.0] * 5 + [1.0] * 10 + [0.0] * 40
 
 
-def test_a_worked_example() -> None:
-    """The interval by hand: samples of 50 + 2 labels of each kind, and of 100 + z² verdicts."""
-    found = rogan_gladen(HUMAN, JUDGE, [1.0] * 60 + [0.0] * 40)
-    assert (found.sensitivity, found.specificity, found.right, found.wrong) == (0.9, 0.8, 50, 50)
-    assert found.estimate.value == found.raw == pytest.approx((0.6 - 0.2) / 0.7, abs=1e-12)
-    z2 = 1.959963984540054**2
-    p, se, sp = (60 + z2 / 2) / (100 + z2), 46 / 52, 41 / 52
-    centre = (p - 11 / 52) / (35 / 52)
-    vse, vsp = se * (1 - se) / 52, sp * (1 - sp) / 52
-    spread = (p * (1 - p) / (100 + z2) + vse * centre**2 + vsp * (1 - centre) ** 2) ** 0.5 / (35 / 52)
-    shifted = centre + 2 * z2 * (vse * centre - vsp * (1 - centre))
-    bounds = shifted - z2**0.5 * spread, shifted + z2**0.5 * spread
-    assert (found.estimate.low, found.estimate.high) == pytest.approx(bounds, abs=1e-12)
-
-
 def test_the_share_of_right_answers_among_the_labels_plays_no_part() -> None:
-    """The estimate is that of other labels with the same error rates, of which fewer are right."""
     fewer = [1.0] * 10 + [0.0] * 50, [1.0] * 9 + [0.0] + [1.0] * 10 + [0.0] * 40
     scored = [1.0] * 30 + [0.0] * 70
     assert rogan_gladen(*fewer, scored).raw == pytest.approx(
@@ -128,3 +116,35 @@ def test_the_interval_covers(rates, scored, shares) -> None:
 @pytest.mark.parametrize("rates", RATES)
 def test_the_interval_covers_if_the_labelled_answers_are_scored_too(rates) -> None:
     assert _coverage(rates, (0.7, 0.7), 400, 4000, labelled_are_scored=True) >= 0.94
+
+
+CHANCE = "the judge is no better than chance"
+
+
+@pytest.mark.parametrize(
+    ("found", "entry", "text"),
+    [
+        (
+            rogan_gladen(HUMAN, JUDGE, [1] * 92 + [0] * 8),
+            {
+                "mean": 1.0,
+                "clipped": 72 / 70,
+                "sensitivity": 0.9,
+                "specificity": 0.8,
+                "right": 50,
+                "wrong": 50,
+            },
+            "; Rogan-Gladen 1.000 [0.889, 1.000], clipped from 1.029",
+        ),
+        (CHANCE, {"mean": None, "ci95": None, "refused": CHANCE}, f"; no Rogan-Gladen: {CHANCE}"),
+        (None, None, ""),
+    ],
+)
+def test_the_estimate_of_rogan_and_gladen_is_in_the_report(found, entry, text) -> None:
+    corrected = corrected_entry(Correction(Estimate(0.5, 0.4, 0.6), 100, None, "", found), sampled=True)
+    given = corrected["corrected"].get("rogan_gladen")
+    assert given is entry or {name: given[name] for name in entry} == pytest.approx(entry)
+    line = NOTE_TEXTS["corrected"](corrected)
+    assert (
+        line == f"corrected for the judge's errors: 0.500 [0.400, 0.600], by 100 labels drawn at random{text}"
+    )
