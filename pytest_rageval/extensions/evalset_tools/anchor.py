@@ -32,12 +32,12 @@ def anchor_command(options: argparse.Namespace) -> int:
     )
     evalset, _ = read_evalset(options)
     results = list(anchor(evalset, read_corpus(options.corpus)))
-    anchored = [_with_reasons(result) for result in results if not result.failures]
+    anchored = [result for result in results if not result.failures]
     left_over = [result for result in results if result.failures]
     _write(out, anchored)
     if rest is not None:
-        _write(rest, [_with_reasons(result) for result in left_over])
-    without_gold = sum(not example.gold for example in anchored)
+        _write(rest, left_over)
+    without_gold = sum(not result.example.gold for result in anchored)
     echo(
         f"{out}: {format_count(len(anchored) - without_gold, 'example')} anchored"
         + (f", and {without_gold:,} without gold passages and answers" if without_gold else "")
@@ -218,10 +218,10 @@ def _with_span(gold: Gold, span: Span) -> Gold:
     return replace(gold, source=span.source, start=span.start, end=span.end)
 
 
-def _write(path: Path, examples: Sequence[Example]) -> None:
+def _write(path: Path, results: Sequence[AnchorResult]) -> None:
     """Write the examples; if there are none, delete the file, which would be the result of an earlier run."""
-    if examples:
-        write_jsonl(EvalSet(path.name, tuple(examples)), path)
+    if results:
+        write_jsonl(EvalSet(path.name, tuple(map(_with_reasons, results))), path)
     else:
         path.unlink(missing_ok=True)
 

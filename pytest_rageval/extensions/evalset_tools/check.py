@@ -83,8 +83,9 @@ def check_command(options: argparse.Namespace) -> int:
     evalset, places = read_evalset(options)
     corpus = None if options.corpus is None else read_corpus(options.corpus)
     of_files = options.corpus is not None and is_folder_of_files(options.corpus)
-    groups = [*_question_findings(evalset), *_gold_findings(evalset, corpus, of_files=of_files)]
-    groups = sorted((group for group in groups if group.findings), key=lambda group: not group.error)
+    found = _question_findings(evalset) | _gold_findings(evalset, corpus, of_files=of_files)
+    groups = [FindingGroup(name, findings) for name, items in found.items() if (findings := list(items))]
+    groups.sort(key=lambda group: not group.error)
     # Assume the scores with the largest variance: 0 for half of the examples, and 1 for the other half.
     scores = [0.0, 1.0] * (len(evalset) // 2) + [0.5] * (len(evalset) % 2)
     drop = detectable_drop_unpaired(scores, alpha=ALPHA)
@@ -109,7 +110,7 @@ def check_command(options: argparse.Namespace) -> int:
         echo(json.dumps(document, indent=2))
         return int(errors > 0)
     for group in groups:
-        echo(f"{'error' if group.error else 'note'}: {group.title}: {len(group.findings):,}")
+        echo(f"{'error' if group.error else 'note'}: {TITLES[group.name]}: {len(group.findings):,}")
         echo(*(f"  {to_one_line(line)}" for line in _finding_lines(group.findings, places)))
     examples = format_count(len(evalset), "example")
     echo(
@@ -117,11 +118,11 @@ def check_command(options: argparse.Namespace) -> int:
         + ("" if options.corpus else "; gold passages were not looked up, without --corpus")
     )
     if drop is None or drop > MEAN:
-        found = f"a drop of less than {MEAN:g} is found in fewer than {POWER:.0%} of runs: write more."
+        shows = f"a drop of less than {MEAN:g} is found in fewer than {POWER:.0%} of runs: write more."
     else:
-        found = f"a drop of {drop:.3f} from a mean of {MEAN:g} is found in {POWER:.0%} of runs."
+        shows = f"a drop of {drop:.3f} from a mean of {MEAN:g} is found in {POWER:.0%} of runs."
     echo(
-        f"With {examples}, {found}",
+        f"With {examples}, {shows}",
         f"  This assumes scores of 0 and 1, a test at {ALPHA:g}, and two unrelated retrievers. "
         "Two versions of one retriever agree on most examples, so smaller drops are found.",
     )
@@ -151,13 +152,11 @@ class Finding(NamedTuple):
 
 class FindingGroup(NamedTuple):
     name: str
-    title: str
     findings: Sequence[Finding]
-    error: bool
 
-
-def _groups(found: Mapping[str, Iterable[Finding]]) -> list[FindingGroup]:
-    return [FindingGroup(name, TITLES[name], [*items], name in ERRORS) for name, items in found.items()]
+    @property
+    def error(self) -> bool:
+        return self.name in ERRORS
 
 
 def _finding_lines(findings: Sequence[Finding], places: Mapping[str, str]) -> Iterator[str]:
@@ -172,7 +171,7 @@ def _finding_lines(findings: Sequence[Finding], places: Mapping[str, str]) -> It
 def _json_entry(group: FindingGroup, places: Mapping[str, str]) -> dict[str, object]:
     return {
         "kind": group.name,
-        "title": group.title,
+        "title": TITLES[group.name],
         "error": group.error,
         "count": len(group.findings),
         "found": [
@@ -182,7 +181,7 @@ def _json_entry(group: FindingGroup, places: Mapping[str, str]) -> dict[str, obj
     }
 
 
-def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
+def _question_findings(evalset: EvalSet) -> dict[str, Iterable[Finding]]:
     # The same question with another history, filters or metadata is another search.
     by_question: dict[tuple[str, str], list[Example]] = defaultdict(list)
     by_context: dict[str, list[Example]] = defaultdict(list)
@@ -218,7 +217,7 @@ def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
         if not (example.wanted or example.relevant or example.reference or example.nuggets)
     }
     answerable = [example for example in evalset if example.id not in unanswerable]
-    return _groups({
+    return {
         "duplicate": same,
         "near_duplicate": near,
         "leak": _leaks(evalset),
@@ -233,7 +232,7 @@ def _question_findings(evalset: EvalSet) -> list[FindingGroup]:
         "unused": _unused_keys(evalset, {miss.key for miss in near_misses(evalset)}),
         "unread_context": unread,
         "unbalanced": _unbalanced_tags(evalset),
-    })  # fmt: skip
+    }
 
 
 def _unused_keys(evalset: EvalSet, named: Collection[str]) -> Iterator[Finding]:
@@ -314,7 +313,7 @@ def _unbalanced_tags(evalset: EvalSet) -> Iterator[Finding]:
 
 def _gold_findings(
     evalset: EvalSet, corpus: Iterable[Document] | None, *, of_files: bool
-) -> list[FindingGroup]:
+) -> dict[str, Iterable[Finding]]:
     """Return mistakes in gold passages; without a corpus, only mistakes that the texts of the gold passages show.
 
     - A gold passage with a span is in the corpus if exactly one file is named by its source (see `files_named`), and
@@ -344,11 +343,11 @@ def _gold_findings(
         for (identifier, _), lookup in lookups.items()
         if len(lookup.ids) > 1
     ]
-    return _groups({
+    return {
         "gold_not_in_corpus": absent,
         "equal_ids": ambiguous,
         "answer_not_in_gold": _answers_not_in_gold(evalset, lookups),
-    })  # fmt: skip
+    }
 
 
 def _answers_not_in_gold(evalset: EvalSet, lookups: Mapping[GoldKey, GoldLookup]) -> Iterator[Finding]:

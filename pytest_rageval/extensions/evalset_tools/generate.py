@@ -348,7 +348,13 @@ def nuggets_command(options: argparse.Namespace) -> int:
         judge = DefaultJudge(session.models, read_prompts(settings.prompts))
         # If no model is named, the request raises an error that says so.
         model = next(iter(settings.judge_models), "")
-        results = session.loop.run(_propose_all(judge, without_nuggets, model))
+        results = session.loop.run(
+            gather_results(_propose(judge, example, model) for example in without_nuggets)
+        )
+    if error := next(
+        (each for each in results if not isinstance(each, Example | Unscored | BudgetError)), None
+    ):
+        raise error
     proposed = {result.id: result for result in results if isinstance(result, Example)}
     failures = [result for result in results if not isinstance(result, Example)]
     if proposed:
@@ -368,17 +374,6 @@ def nuggets_command(options: argparse.Namespace) -> int:
     echo(*reason_lines(map(str, failures)))
     echo_request_count(session)
     return int(bool(failures))
-
-
-async def _propose_all(
-    judge: DefaultJudge, examples: Iterable[Example], model: str
-) -> list[Example | Unscored | BudgetError]:
-    results: list[Example | Unscored | BudgetError] = []
-    for outcome in await gather_results(_propose(judge, example, model) for example in examples):
-        if not isinstance(outcome, Example | Unscored | BudgetError):
-            raise outcome
-        results.append(outcome)
-    return results
 
 
 async def _propose(judge: DefaultJudge, example: Example, model: str) -> Example:

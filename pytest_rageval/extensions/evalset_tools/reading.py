@@ -16,8 +16,6 @@ from pytest_rageval.evalsets.records import from_records
 FLAGS: Final[Mapping[str, str]] = {"fields": "--field OURS=THEIRS", "format": "--format NAME"}
 """The flag for each argument of the marker `rageval_evalset` that is not passed with `--option`."""
 
-BOOLEANS: Final = {"true": True, "false": False}
-
 
 def read_evalset(options: argparse.Namespace) -> tuple[EvalSet, Mapping[str, str]]:
     path: Path = options.file
@@ -73,7 +71,8 @@ def _format_options(
             raise InputError(
                 f"The format {form.name!r} has no option {name}.\nIt has: {', '.join(known) or 'none'}."
             )
-        options[name] = BOOLEANS.get(value.lower()) if isinstance(known[name], bool) else value
+        is_switch = isinstance(known[name], bool)
+        options[name] = {"true": True, "false": False}.get(value.lower()) if is_switch else value
         if options[name] is None:
             raise InputError(
                 f"--option {name}={value} is neither true nor false.\nWrite --option {name}=false, say."

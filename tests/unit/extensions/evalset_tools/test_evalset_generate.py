@@ -63,7 +63,6 @@ def test_a_small_corpus_is_drawn_whole() -> None:
 
 @pytest.mark.parametrize("mark", ["\n\n", "\n", ". ", " ", "。", "-"])
 def test_long_texts_are_cut_and_nothing_is_lost(mark: str) -> None:
-    """A long text is split into parts of limited length whose spans are right; only white space is dropped."""
     text = mark.join(f"word{n} and some others that follow" for n in range(200))
     cuts = list(corpus_passages([Document(text, span=Span("a", 7, 7 + len(text)))]))
     assert len(cuts) > 1

@@ -71,10 +71,8 @@ def written() -> list[dict[str, Any]]:
 
 def test_what_any_system_found_is_gold_once(pool: Pool) -> None:
     done = pool()
-    assert (done.status, done.out) == (
-        0,
-        "out.jsonl: 12 of 12 examples; 18 passages with an answer added as gold, of 2 systems\n",
-    )
+    line = "out.jsonl: 12 of 12 examples; 18 passages with an answer added as gold, of 2 systems\n"
+    assert (done.status, done.out) == (0, line)
     second = {"id": "second-1", "text": "By second: the code is c1."}
     even, odd, *_ = written()
     assert even["gold"] == [
@@ -85,7 +83,6 @@ def test_what_any_system_found_is_gold_once(pool: Pool) -> None:
 
 
 def test_the_papers_selection(pool: Pool) -> None:
-    """Each system has an answer in its first K passages, and of each group as many are drawn, by a seed."""
     assert pool("--top", "2").status == 0
     assert [each["id"] for each in written()] == [f"q{n}" for n in range(12) if n % 4 != 3]
     assert pool("--top", "3", "--force").status == 0
@@ -119,10 +116,8 @@ def test_what_is_refused(pool: Pool, arguments: tuple[str, ...], message: str) -
 def test_an_eval_set_that_changed_is_refused(pool: Pool) -> None:
     Path("e.jsonl").write_text(json.dumps(record(1)), encoding="utf-8")
     done = pool()
-    assert (done.status, done.err.splitlines()[0]) == (
-        2,
-        "No test of report.json has rankings for e.jsonl as it is now.",
-    )
+    error = "No test of report.json has rankings for e.jsonl as it is now."
+    assert (done.status, done.err.splitlines()[0]) == (2, error)
 
 
 def test_an_eval_set_without_answers_is_refused(pool: Pool) -> None:

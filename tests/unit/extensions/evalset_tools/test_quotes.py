@@ -104,6 +104,5 @@ def test_a_quote_cut_within_a_word_is_not_found() -> None:
 
 @given(st.text("ab", max_size=80), st.text("ab", min_size=1, max_size=6))
 def test_a_text_that_repeats_itself_is_found_everywhere(text: str, wanted: str) -> None:
-    """Overlapping occurrences are all found, by both search strategies."""
     everywhere = [offset for offset in range(len(text)) if text.startswith(wanted, offset)]
     assert list(_occurrences(wanted, text)) == everywhere
