@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.options import Option
@@ -40,43 +40,33 @@ CACHE_FILES: Final = (
 )
 
 
-def _arguments(settings: "Settings") -> dict[str, object]:
+def _arguments(settings: "Settings") -> dict[str, Any]:
     from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - few runs have one
 
     return {"encoder": shared_encoder(settings[ENCODER])}
 
 
 def _fingerprint(settings: "Settings") -> dict[str, str]:
-    from pytest_rageval.extensions.embeddings.encoder import shared_encoder  # noqa: PLC0415 - few runs have one
-
-    return {"encoder": shared_encoder(settings[ENCODER]).fingerprint}
+    return {"encoder": _arguments(settings)["encoder"].fingerprint}
 
 
 def answer_measures() -> "Mapping[str, Measure]":
     from pytest_rageval.answers.comparators import Measure  # noqa: PLC0415 - few runs compare answers
 
-    def measure(function: str, definition: str, worked: float) -> Measure:
+    def measure(function: str, worked: float, definition: str) -> Measure:
         compute = Lazy("extensions.embeddings.encoder", function)
         by_encoder = (worked, "by the packaged encoder")
         return Measure(compute, definition, "dense", _arguments, _fingerprint, worked=by_encoder)
 
+    f1 = "BERTScore, F1: each token is matched with the most similar token of the other text."
+    cosine = "The cosine of the embeddings of answer and reference; negative values count as 0."
+    precision = "BERTScore, precision: over the tokens of the answer."
+    recall = "BERTScore, recall: over the tokens of the reference."
     return {
-        "bertscore": measure(
-            "bertscore_f1",
-            "BERTScore, F1: each token is matched with the most similar token of the other text.",
-            0.8669,
-        ),
-        "bertscore_p": measure(
-            "bertscore_precision", "BERTScore, precision: over the tokens of the answer.", 0.801
-        ),
-        "bertscore_r": measure(
-            "bertscore_recall", "BERTScore, recall: over the tokens of the reference.", 0.9445
-        ),
-        "cosine": measure(
-            "cosine",
-            "The cosine of the embeddings of answer and reference; negative values count as 0.",
-            0.8532,
-        ),
+        "bertscore": measure("bertscore_f1", 0.8669, f1),
+        "bertscore_p": measure("bertscore_precision", 0.801, precision),
+        "bertscore_r": measure("bertscore_recall", 0.9445, recall),
+        "cosine": measure("cosine", 0.8532, cosine),
     }
 
 

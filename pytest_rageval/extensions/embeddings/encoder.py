@@ -46,9 +46,8 @@ class Tokens(NamedTuple):
     """The contextual embeddings of the tokens of one text."""
 
     vectors: Vectors  # one row per token, normalized to length 1
-    counted: NDArray[
-        np.bool_
-    ]  # one item per token: False for tokens that the model adds before and after a text
+    # One item per token: False for tokens that the model adds before and after a text.
+    counted: NDArray[np.bool_]
 
     @property
     def nbytes(self) -> int:
@@ -133,12 +132,12 @@ class SentenceEncoder:
         self._prompts = query_prompt, passage_prompt
         self._loaded: Any = None
         self._lock = RLock()
-        self._sentences: _MemoryCache[Vectors] = _MemoryCache(cache_bytes, self._encode_with("encode"))
-        self._queries = _MemoryCache(cache_bytes, self._encode_with("encode_query", prompt=query_prompt))
-        self._passages = _MemoryCache(
-            cache_bytes, self._encode_with("encode_document", prompt=passage_prompt)
-        )
-        self._tokens: _MemoryCache[Tokens] = _MemoryCache(cache_bytes, self._encode_tokens)
+        encode_query = self._encode_with("encode_query", prompt=query_prompt)
+        encode_passage = self._encode_with("encode_document", prompt=passage_prompt)
+        self._sentences = _MemoryCache[Vectors](cache_bytes, self._encode_with("encode"), self._lock)
+        self._queries = _MemoryCache[Vectors](cache_bytes, encode_query, self._lock)
+        self._passages = _MemoryCache[Vectors](cache_bytes, encode_passage, self._lock)
+        self._tokens = _MemoryCache[Tokens](cache_bytes, self._encode_tokens, self._lock)
 
     @property
     def fingerprint(self) -> str:
@@ -169,21 +168,17 @@ class SentenceEncoder:
         return None if length is None else int(length)
 
     def sentences(self, texts: Sequence[str]) -> list[Vectors]:
-        with self._lock:
-            return self._sentences.get(texts)
+        return self._sentences.get(texts)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
-        with self._lock:
-            return self._queries.get(texts)
+        return self._queries.get(texts)
 
     def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        with self._lock:
-            return self._passages.get(texts)
+        return self._passages.get(texts)
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """See `Encoder.tokens`; raises InputError also if the model has no embeddings of tokens."""
-        with self._lock:
-            return self._tokens.get(texts)
+        return self._tokens.get(texts)
 
     def _encode_with(self, method: str, **prompt: str | None) -> Callable[[list[str]], list[Vectors]]:
         def encode(texts: list[str]) -> list[Vectors]:
@@ -291,26 +286,28 @@ _Item = TypeVar("_Item", Vectors, Tokens)
 class _MemoryCache(Generic[_Item]):
     """Caches results for the most recently used texts, up to `limit` bytes. White space around a text is ignored."""
 
-    def __init__(self, limit: int, compute: Callable[[list[str]], list[_Item]]) -> None:
+    def __init__(self, limit: int, compute: Callable[[list[str]], list[_Item]], lock: RLock) -> None:
         self._limit = limit
         self._compute: Callable[[list[str]], list[_Item]] = compute
+        self._lock = lock
         self._bytes = 0
         self._items: OrderedDict[str, _Item] = OrderedDict()
 
     def get(self, texts: Sequence[str]) -> list[_Item]:
         """Return the result for each text; missing results are computed in one call."""
         stripped = [text.strip() for text in texts]
-        # A separate dict, because the results of one call may exceed the limit of the cache.
-        results = {text: self._items[text] for text in stripped if text in self._items}
-        missing = sorted(set(stripped) - results.keys())
-        if missing:
-            results.update(zip(missing, self._compute(missing), strict=True))
-            self._bytes += sum(results[text].nbytes for text in missing)
-        for text in dict.fromkeys(stripped):
-            self._items[text] = results[text]
-            self._items.move_to_end(text)
-        while self._bytes > self._limit:
-            self._bytes -= self._items.popitem(last=False)[1].nbytes
+        with self._lock:
+            # A separate dict, because the results of one call may exceed the limit of the cache.
+            results = {text: self._items[text] for text in stripped if text in self._items}
+            missing = sorted(set(stripped) - results.keys())
+            if missing:
+                results.update(zip(missing, self._compute(missing), strict=True))
+                self._bytes += sum(results[text].nbytes for text in missing)
+            for text in dict.fromkeys(stripped):
+                self._items[text] = results[text]
+                self._items.move_to_end(text)
+            while self._bytes > self._limit:
+                self._bytes -= self._items.popitem(last=False)[1].nbytes
         return [results[text] for text in stripped]
 
 

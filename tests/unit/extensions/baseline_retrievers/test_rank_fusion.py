@@ -51,6 +51,5 @@ def test_nothing_fused_is_nothing(rankings: list[list[Document]]) -> None:
 
 @pytest.mark.parametrize("k", [-1, float("nan")])
 def test_a_constant_below_zero_is_refused(k: float) -> None:
-    """A negative k, or NaN, is an error: scores could be infinite, or rise with the rank."""
     with pytest.raises(InputError, match="it must be at least 0, usually 60"):
         reciprocal_rank_fusion([_ranking("a")], k=k)

@@ -22,7 +22,6 @@ def _run(folder: Path, content: str) -> Path:
 
 
 def test_documents_are_ordered_by_score_and_then_by_id(tmp_path: Path) -> None:
-    """Documents are sorted by score in single precision, then by descending id, not by the written rank."""
     lines = "301 Q0 a 1 0.5 me\n301 Q0 c 2 0.50000000001 me\n301 Q0 b 3 0.9 me\n302 Q0 z 1 -1 me\n"
     search = TrecRun(_run(tmp_path, lines), EXAMPLES, texts={"b": "B"})
     assert search("crime?", 2) == [Document("B", "b", search("crime?", 1)[0].score), search("crime?", 2)[1]]
@@ -49,23 +48,24 @@ def test_a_question_of_no_example_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("301 Q0 a 1 0.5 me\n301 a 0.5\n", r"a\.run line 2 is not a line of a run: '301 a 0\.5'"),
-        (
-            "301 Q0 a b 1 0.5 me\n",
-            r"a\.run line 1 is not a line of a run: '301 Q0 a b 1 0\.5 me'.\nWrite .* needs\.",
+        ("301 Q0 a 1 0.5 me\n301 a 0.5\n", r" line 2 is not a line of a run: '301 a 0\.5'"),
+        ("301 Q0 a b 1 0.5 me\n", r" line 1 is not .*: '301 Q0 a b 1 0\.5 me'.\nWrite .* needs\."),
+        ("301 Q0 x 1 2\nme 301 Q0 y 1 2 me\n", r" line 1 is not a line of a run: '301 Q0 x 1 2'"),
+        # Five cells between tabs are not taken for six between spaces, and no empty cell is skipped.
+        *(
+            (line, " line 1 is not a line of a run")
+            for line in (
+                *("301\tQ0\ta b\t1\t0.5\n", "301\tQ0\ta\t1\t0.5\t\n", "301\tQ0\t\t1\t0.5\tme\n"),
+                *("301 Q0\ta 1\t0.5 me\n", "301\tQ0\tAda Lovelace\t1\t2\n", "301\tQ0\t\tx\t2\t1\tme\n"),
+                *("301 Q0 a 1 nan me\n", "301 Q0 a 1 two me\n", "301 Q0 a 1 1e39 me\n"),
+            )
         ),
-        ("301\tQ0\ta b\t1\t0.5\n", r"a\.run line 1 is not a line of a run"),
-        ("301\tQ0\ta\t1\t0.5\t\n", r"a\.run line 1 is not a line of a run"),
-        ("301\tQ0\t\t1\t0.5\tme\n", r"a\.run line 1 is not a line of a run"),
-        ("301 Q0\ta 1\t0.5 me\n", r"a\.run line 1 is not a line of a run"),
-        ("301 Q0 a 1 nan me\n", r"a\.run line 1 is not a line of a run"),
-        ("301 Q0 a 1 1e99 me\n", r"a\.run line 1 is not a line of a run"),
-        ("301 Q0 a 1 1 me\n301 Q0 a 2 1 me\n", r"a\.run line 2: document a is listed twice for topic 301\."),
-        ("9 Q0 a 1 1 me\n", r"a\.run: none of its topics \(9, …\) is the id of an example"),
+        ("301 Q0 a 1 1 me\n301 Q0 a 2 1 me\n", r" line 2: document a is listed twice for topic 301\."),
+        ("9 Q0 a 1 1 me\n", r": none of its topics \(9, …\) is the id of an example"),
     ],
 )
 def test_a_run_that_does_not_fit_is_named_with_its_line(content: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=rf"a\.run{message}"):
         TrecRun(_run(tmp_path, content), EXAMPLES)
 
 
@@ -86,17 +86,13 @@ def test_one_question_in_two_contexts_has_two_rankings(tmp_path: Path, loop: Bac
         Example("3", "Why?", history=history),
     ]
     retriever = adapt_retriever(TrecRun(tmp_path / "a.run", examples), loop)
-    assert [loop.run(retriever.retrieve(example, 3)).ids for example in examples] == [
-        ("d1",),
-        ("d2",),
-        ("d3",),
-    ]
+    found = [loop.run(retriever.retrieve(example, 3)).ids for example in examples]
+    assert found == [("d1",), ("d2",), ("d3",)]
     with pytest.raises(InputError, match="The run was not recorded for 'Why\\?'"):
         loop.run(retriever.retrieve("Why?", 3))
 
 
 def test_any_finite_single_is_a_score(tmp_path: Path) -> None:
-    """Every number that rounds to a finite single is a score; equal scores are sorted by descending code points."""
     (tmp_path / "a.run").write_text(
         "1 Q0 a 1 3.4028235677973362e+38 me\n1 Q0 z 1 1 me\n1 Q0 \U0001f600 1 1 me\n1 Q0 \uffee 1 1 me\n",
         encoding="utf-8",
@@ -116,31 +112,6 @@ def test_documents_are_created_when_they_are_read(tmp_path: Path, loop: Backgrou
     assert ranking.ids == ("a",)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a Q0 x 1 2 me\na y 2\n", r"a\.run line 2 is not a line of a run: 'a y 2'"),
-        ("a Q0 x 1 2\nme a Q0 y 1 2 me\n", r"a\.run line 1 is not a line of a run: 'a Q0 x 1 2'"),
-        ("a Q0 x 1 two me\n", r"a\.run line 1 is not a line of a run"),
-        ("a Q0 x 1 nan me\n", r"a\.run line 1 is not a line of a run"),
-        ("a Q0 x 1 1e39 me\n", r"a\.run line 1 is not a line of a run"),
-        ("a Q0 x 1 2 me\na Q0 x 2 1 me\n", r"a\.run line 2: document x is listed twice for topic a\."),
-    ],
-)
-def test_a_mistake_is_named_with_its_line(content: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message):
-        read_run(_run(tmp_path, content))
-
-
-@pytest.mark.parametrize(
-    "lines", ["a\tQ0\tAda Lovelace\t1\t2\n", "a\tQ0\t\tx\t2\t1\tme\n", "a Q0\tx\t1 2 me\n"]
-)
-def test_cells_between_tabs_are_six(lines: str, tmp_path: Path) -> None:
-    """Five cells between tabs are not taken for six between spaces, and no empty cell is skipped."""
-    with pytest.raises(InputError, match=r"a\.run line 1 is not a line of a run"):
-        read_run(_run(tmp_path, lines))
-
-
 def test_a_long_line_is_not_read_as_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (trec_run, files):
         monkeypatch.setattr(module, "MAX_LINE_BYTES", 30)
@@ -150,7 +121,6 @@ def test_a_long_line_is_not_read_as_two(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_topic_is_found_in_another_form_of_its_id(tmp_path: Path) -> None:
-    """The topic "301.0", as a data frame writes it, is the example "301"."""
     search = TrecRun(_run(tmp_path, "301.0 Q0 a 1 0.5 me\n"), EXAMPLES)
     assert [document.id for document in search("crime?", 1)] == ["a"]
     with pytest.raises(InputError, match=r"a\.run topic 301 occurs twice"):

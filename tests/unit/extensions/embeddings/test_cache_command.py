@@ -16,6 +16,7 @@ from tests.unit.cli.folders import CacheFolder, Done
 Run = Callable[..., Done]
 
 FILE = Path("cache/embeddings.sqlite")
+ALL = {"k0", "k1", "k2", "k3"}
 
 
 @pytest.fixture
@@ -58,9 +59,7 @@ def test_info_tells_of_both(rageval: Run) -> None:
     assert last.startswith("cache: 4 embeddings, ")
 
 
-@pytest.mark.parametrize(
-    ("days", "left"), [("2.5", {"k1", "k2", "k3"}), ("0", set()), ("30", {"k0", "k1", "k2", "k3"})]
-)
+@pytest.mark.parametrize(("days", "left"), [("2.5", {"k1", "k2", "k3"}), ("0", set()), ("30", ALL)])
 @pytest.mark.usefixtures("embeddings")
 def test_prune_deletes_by_age(rageval: Run, tmp_path: Path, days: str, left: set[str]) -> None:
     summary = f"cache: {4 - len(left)} of 4 embeddings"

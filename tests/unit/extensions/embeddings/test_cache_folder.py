@@ -21,7 +21,6 @@ VECTOR = np.array([0.6, -0.8], np.float32)
 
 @pytest.fixture(autouse=True)
 def _open_to_all() -> Iterator[None]:
-    """Clear the umask, so that new files are accessible to everyone unless the package restricts them."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pytest_rageval.core.errors import CallableError, InputError
-from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever
 from pytest_rageval.extensions.embeddings.encoder import Vectors
 from tests.unit.extensions.embeddings.planar import Planar, Turned
@@ -39,14 +38,9 @@ def test_equal_scores_keep_the_order_of_the_corpus() -> None:
     query, same = (vector / np.linalg.norm(vector) for vector in rng.normal(size=(2, 384)))
     vectors = {"q": query, **{f"{n}": same for n in range(50)}, "best": query}
     search = DenseRetriever([*(f"{n}" for n in range(50)), "best"], encoder=Table(vectors))
-    for k in (1, 2, 7, 50, 51):
+    for k in (1, 2, 7, 50, 51, 60):
         expected = ["best", *(f"{n}" for n in range(50))][:k]
         assert [document.text for document in search("q", k)] == expected
-
-
-@pytest.mark.parametrize(("k", "n"), [(1, 1), (4, 4), (10, 4)])
-def test_at_most_k_nearest_come_back(k: int, n: int) -> None:
-    assert len(DenseRetriever(CORPUS, encoder=Planar())("0", k)) == n
 
 
 def test_many_queries_are_as_one_by_one() -> None:
@@ -63,21 +57,12 @@ def test_the_nearest_of_many_are_exact() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(3000, 16))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    table = {f"p{n}": vector for n, vector in enumerate(vectors[10:])} | {
-        f"q{n}": vectors[n] for n in range(10)
-    }
+    table = {f"p{n}": vector for n, vector in enumerate(vectors[10:])}
+    table |= {f"q{n}": vectors[n] for n in range(10)}
     search = DenseRetriever([f"p{n}" for n in range(2990)], encoder=Table(table))
     for n in range(10):
         expected = [f"p{i}" for i in np.argsort(-(vectors[10:] @ vectors[n]))[:20]]
         assert [document.text for document in search(f"q{n}", 20)] == expected
-
-
-def test_the_corpus_is_encoded_once() -> None:
-    encoder = Planar()
-    search = DenseRetriever(["0", Document("90", "b")], encoder=encoder)
-    search("10", 1)
-    search("80", 1)
-    assert encoder.asked == [["0", "90"], ["10"], ["80"]]
 
 
 def test_no_corpus_is_refused() -> None:
@@ -86,7 +71,6 @@ def test_no_corpus_is_refused() -> None:
 
 
 def test_an_item_without_text_is_refused_before_it_is_encoded() -> None:
-    """An item without text is an error before anything is encoded, as for documents that a retriever returns."""
     encoder = Planar()
     with pytest.raises(CallableError, match="has no text: int"):
         DenseRetriever(["0", 7], encoder=encoder)
@@ -104,7 +88,6 @@ def test_an_item_without_text_is_refused_before_it_is_encoded() -> None:
     ids=["long", "not a number", "two dimensions", "matrices"],
 )
 def test_vectors_of_which_the_product_is_no_cosine_are_refused(vectors, message):
-    """Vectors that are not of length 1, finite and of one shape are an error: the product would be no cosine."""
     with pytest.raises(InputError, match=f"The encoder Table gave {message}"):
         DenseRetriever(["a", "b"], encoder=Table(vectors))
 

@@ -42,7 +42,6 @@ def test_the_least_recently_used_is_evicted_first() -> None:
 
 
 def test_one_encoder_a_model() -> None:
-    """All callers share one encoder per model, and requesting it loads nothing."""
     assert shared_encoder() is shared_encoder()
     assert shared_encoder("other") is not shared_encoder()
 

@@ -11,33 +11,18 @@ from pytest_rageval.extensions.embeddings.store import SharedEmbeddings
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, ReplyStore
 from pytest_rageval.models.stores.sqlite import SqliteStore
-
-
-class Encoder:
-    fingerprint = "e"
-
-    def __init__(self) -> None:
-        self.encoded: list[str] = []
-
-    def sentences(self, texts: list[str]) -> list[np.ndarray]:
-        self.encoded += texts
-        return [np.array([len(text), 0.1], np.float32) for text in texts]
-
-    tokens = sentences
+from tests.unit.extensions.embeddings.test_cached_encoder import Counting
 
 
 def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
-    first, second = Encoder(), Encoder()
+    first, second = Counting(number=0.1), Counting(number=0.1)
     for encoder in (first, second):
         cached = CachedEncoder(encoder, SharedEmbeddings(lambda: SqliteStore(tmp_path)))
         vectors = cached.sentences(["aa", "b"])
         assert [vector.dtype for vector in vectors] == [np.float32] * 2
-        assert [vector.tolist() for vector in vectors] == [
-            [2.0, float(np.float32(0.1))],
-            [1.0, float(np.float32(0.1))],
-        ]
+        assert np.array(vectors).tolist() == np.array([[2, 0.1], [1, 0.1]], np.float32).tolist()
         cached.close()
-    assert (first.encoded, second.encoded) == (["b", "aa"], [])
+    assert (first.asked, second.asked) == ([["b", "aa"]], [])
 
 
 @pytest.mark.parametrize("text", ["no base64!", "AAA=", "YWI="])

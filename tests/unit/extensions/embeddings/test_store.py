@@ -4,7 +4,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -18,6 +20,10 @@ VECTOR = np.array([0.6, -0.8, 1e-30], np.float32)
 def _kept(directory: Path, key: str = "a") -> list[float] | None:
     found = EmbeddingStore(directory).get_many([key]).get(key)
     return None if found is None else found.tolist()
+
+
+def _opened(directory: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(directory / FILE, isolation_level=None))
 
 
 def test_cached_vectors_are_found_bit_for_bit(tmp_path) -> None:
@@ -63,10 +69,9 @@ def test_damaged_pages_never_give_a_vector(tmp_path) -> None:
 
 def test_a_vector_that_has_changed_is_not_there(tmp_path) -> None:
     EmbeddingStore(tmp_path).put_many({"a": VECTOR, "b": -VECTOR})
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with _opened(tmp_path) as connection:
         connection.execute("UPDATE embeddings SET key = 'c' WHERE key = 'b'")
         connection.execute("UPDATE embeddings SET vector = ? WHERE key = 'a'", [VECTOR[::-1].tobytes()])
-    connection.close()
     assert EmbeddingStore(tmp_path).get_many(["a", "c"]) == {}
 
 
@@ -78,42 +83,33 @@ def test_without_a_usable_folder_nothing_is_cached(tmp_path) -> None:
 
 
 def test_a_table_of_another_form_is_an_error(tmp_path) -> None:
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with _opened(tmp_path) as connection:
         connection.execute("CREATE TABLE embeddings (other TEXT)")
-    connection.close()
     store = EmbeddingStore(tmp_path)
     for use in (lambda: store.put_many({"a": VECTOR}), lambda: store.get_many(["a"])):
-        with pytest.raises(
-            StoreError, match="contains tables that pytest-rageval did not create: table 'embeddings'"
-        ):
+        with pytest.raises(StoreError, match="tables that pytest-rageval did not create: table 'embeddings'"):
             use()
     store.close()
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with _opened(tmp_path) as connection:
         assert connection.execute("SELECT * FROM embeddings").description[0][0] == "other"
-    connection.close()
 
 
 def test_a_file_whose_maker_was_killed_is_completed(tmp_path) -> None:
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
-    connection.execute("PRAGMA user_version = 0")
-    connection.close()
+    with _opened(tmp_path) as connection:
+        connection.execute("PRAGMA user_version = 0")
     assert _kept(tmp_path) == VECTOR.tolist()
-    connection = sqlite3.connect(tmp_path / FILE)
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    connection.close()
+    with _opened(tmp_path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
 
 
 def test_a_file_of_a_later_version_is_an_error(tmp_path) -> None:
     EmbeddingStore(tmp_path).put_many({"a": VECTOR})
-    connection = sqlite3.connect(tmp_path / FILE, isolation_level=None)
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()
+    with _opened(tmp_path) as connection:
+        connection.execute("PRAGMA user_version = 2")
     before = (tmp_path / FILE).read_bytes()
     for use in (lambda: _kept(tmp_path), lambda: survey(tmp_path)):
-        with pytest.raises(
-            StoreError, match=r"version 2, written by a later version .* reads version 1\.\nUpdate"
-        ):
+        with pytest.raises(StoreError, match=r"2, written by a later version .* reads version 1\.\nUpdate"):
             use()
     assert (tmp_path / FILE).read_bytes() == before
 
@@ -144,15 +140,8 @@ for n in range(40):
 @pytest.mark.parametrize("killed", [False, True])
 def test_processes_share_the_file(tmp_path, *, killed: bool) -> None:
     """Processes write concurrently, even if one is killed, and each finds the vectors of all."""
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "xyz"
-    ]
+    command, pipes = [sys.executable, "-c", WRITER, str(tmp_path)], {"stdin": PIPE, "stdout": PIPE}
+    writers = [subprocess.Popen([*command, name], text=True, **pipes) for name in "xyz"]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
