@@ -1,7 +1,6 @@
 """`--rageval early_stop=true`: models are called for few questions, and the report states for how many."""
 
 import json
-import re
 
 import pytest
 
@@ -55,16 +54,12 @@ def fresh(project, *arguments):
 
 
 def test_without_a_change_no_request_is_sent(gated, llm):
-    result = fresh(gated)
-    result.assert_outcomes(passed=1)
+    fresh(gated).assert_outcomes(passed=1)
     assert llm.requests == []
-    result.stdout.fnmatch_lines(
-        [
-            "  pass * answer.em@1  1.000 * ↓ 0.02 * 200  0.981 to 1.000",
-            "    answer.em@1: all 0 changed questions evaluated (200 unchanged)",
-            "    answer.em@1: baseline 1.000, no change",
-        ]
-    )
+    entry = report(gated)
+    assert (entry["mean"], entry["verdict"], entry["baseline"]["drop"]) == (1.0, "pass", 0)
+    counts = {"asked": 0, "changed": 0, "unchanged": 200, "not_asked": 0, "drop": 0.0, "verdict": None}
+    assert entry["early_stop"] == counts
 
 
 def test_a_clear_regression_is_red_after_few_requests(gated, llm):
@@ -76,20 +71,9 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
     stopped = f"stopped early: {evaluated} of 150 changed questions evaluated (50 unchanged)"
     text = " ".join(result.stdout.str().split())
     assert f"answer.em@1: {stopped}: drop about 0." in text
-    assert (
-        ", allowed 0.02: with at least 99% probability a drop is significant with all questions (level 0.05)"
-        in text
-    )
+    why = "with at least 99% probability a drop is significant with all questions (level 0.05)"
+    assert f", allowed 0.02: {why}" in text
     assert f" of {evaluated} questions got worse, 0 better" in text
-    result.stdout.re_match_lines(
-        [
-            r"  q\d+ +1 → 0 +What is the code of item-\d+\?",
-            r"      before    doc-\d+",
-            r"      now       other-\d+",
-            r"  fail +answer.em@1 +stopped early +↓ 0.02 +-  -",
-            rf"    answer.em@1: {re.escape(stopped)}, drop about 0\.\d+",
-        ]
-    )
     entry = report(gated)
     assert (entry["mean"], entry["baseline"], entry["verdict"]) == (None, None, "fail")
     assert entry["early_stop"] == entry["early_stop"] | {
@@ -100,11 +84,8 @@ def test_a_clear_regression_is_red_after_few_requests(gated, llm):
         "verdict": "fail",
     }
     states = [example.get("early_stop") for example in entry["examples"]]
-    assert [states.count(state) for state in (None, "unchanged", "not asked")] == [
-        evaluated,
-        50,
-        150 - evaluated,
-    ]
+    counts = [states.count(state) for state in (None, "unchanged", "not asked")]
+    assert counts == [evaluated, 50, 150 - evaluated]
 
 
 def test_requests_are_those_of_a_full_run(gated, llm):
@@ -119,7 +100,6 @@ def test_requests_are_those_of_a_full_run(gated, llm):
 
 
 def test_two_workers_ask_the_same(gated, llm):
-    """Two workers send the same requests as one process: their order depends only on the seed and the rankings."""
     change(gated, others=range(1, 151), wrong=range(1, 101))
     fresh(gated)
     alone, prompts = report(gated), sorted(llm.prompts)
@@ -131,23 +111,16 @@ def test_two_workers_ask_the_same(gated, llm):
 
 def test_a_plan_counts_all_questions_and_says_so(gated):
     change(gated, others=range(1, 151), wrong=range(1, 101))
-    gated.run(
-        "--rageval-plan",
-        STOP,
-        shows="--rageval early_stop=true may evaluate fewer questions: the plan counts all.",
-    )
+    line = "--rageval early_stop=true may evaluate fewer questions: the plan counts all."
+    gated.run("--rageval-plan", STOP, shows=line)
 
 
 def test_replies_that_were_not_used_stay_recorded(gated):
     recorded = ("--rageval-cassette=replies.jsonl", "--rageval-record")
     gated.run(*recorded)
     before = (gated.path / "replies.jsonl").read_text(encoding="utf-8")
-    gated.run(
-        STOP,
-        *recorded,
-        "--rageval-drop-unused",
-        shows="unused replies are not dropped: this was not a full run (--rageval early_stop=true)",
-    )
+    line = "unused replies are not dropped: this was not a full run (--rageval early_stop=true)"
+    gated.run(STOP, *recorded, "--rageval-drop-unused", shows=line)
     assert (gated.path / "replies.jsonl").read_text(encoding="utf-8") == before
 
 
