@@ -16,16 +16,13 @@ from tests.integration.conftest import Project
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
 
 UPDATE = "--rageval-update-baseline=force"
+NODEID = "test_it.py::test_gate"
 GATE = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate(): pass\n'
 HEAD = "the baseline differs from the merge base's ({} at ???????):"
 LOWER = "  test_it.py::test_gate recall@1: 1.000 → 0.400, 12 of 20 worse, 0 better"
 UNKNOWN = "whether this branch changed the baseline is not known: {}"
-CI_VARIABLES = (
-    "GITHUB_BASE_REF",
-    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME",
-    "CI_MERGE_REQUEST_DIFF_BASE_SHA",
-    "CI_DEFAULT_BRANCH",
-)
+MERGE_REQUEST = ("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CI_MERGE_REQUEST_DIFF_BASE_SHA")
+CI_VARIABLES = ("GITHUB_BASE_REF", *MERGE_REQUEST, "CI_DEFAULT_BRANCH")
 
 
 def git(*arguments: str, folder: Path | None = None) -> str:
@@ -73,19 +70,9 @@ def test_a_baseline_that_the_branch_changed_is_reported(branch):
     change = check(branch.path / "report.json")["gate"]["change"]
     assert (change["ref"], change["commit"]) == ("origin/main", git("rev-parse", "main"))
     assert change["others"] == []
-    assert change["scores"] == [
-        {
-            "nodeid": "test_it.py::test_gate",
-            "name": "recall@1",
-            "before": 1.0,
-            "after": 0.4,
-            "n": 20,
-            "worse": 12,
-            "better": 0,
-            "lost": 0,
-            "lower": True,
-        }
-    ]
+    [score] = change["scores"]
+    assert (score.pop("nodeid"), score.pop("name"), score.pop("lower")) == (NODEID, "recall@1", True)
+    assert score == {"before": 1.0, "after": 0.4, "n": 20, "worse": 12, "better": 0, "lost": 0}
     for kind in ("md", "html"):
         text = (branch.path / f"report.{kind}").read_text(encoding="utf-8")
         assert LOWER.strip() in text
@@ -152,9 +139,7 @@ def test_without_a_remote_it_is_the_branch_main(branch):
 def test_a_baseline_under_another_name_is_reported(branch):
     """Attack: the pull request compares with a new file."""
     (branch.path / "rageval_baseline.json").rename(branch.path / "new.json")
-    expected = (
-        "the merge base has no such baseline (origin/main at ???????): its scores are those of this branch"
-    )
+    expected = "the merge base has no such baseline (origin/main at ???????): its scores are those of this *"
     assert _line(branch, "--rageval-baseline=new.json", expected=expected).ret == 0
 
 
@@ -190,9 +175,7 @@ def test_what_cannot_be_compared_is_said_on_a_build_server(branch, monkeypatch, 
     shallow = tmp_path_factory.mktemp("shallow") / "clone"
     git("clone", "--depth=1", f"file://{branch.path}", str(shallow))
     monkeypatch.chdir(shallow)
-    reason = (
-        "this checkout has no refs/remotes/origin/main, as it is a shallow clone: fetch *(fetch-depth: 0 *"
-    )
+    reason = "this checkout has no refs/remotes/origin/main, as it is a shallow clone: fetch *(fetch-depth: *"
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
     _line(branch, expected=UNKNOWN.format(reason))
     monkeypatch.delenv("GITHUB_BASE_REF")
@@ -245,9 +228,8 @@ def test_a_merge_compares_with_the_baseline_of_another_commit(branch):
         for index in (1, 2):
             arguments = (f"--rageval-shard={index}/2", f"--rageval-report=report{index}.json")
             branch.run(*arguments, f"--rageval=baseline_ref={ref}")
-        result = branch.pytester.run(
-            sys.executable, "-m", "pytest_rageval", "merge", "report1.json", "report2.json"
-        )
+        command = ("-m", "pytest_rageval", "merge", "report1.json", "report2.json")
+        result = branch.pytester.run(sys.executable, *command)
         assert result.ret == status
         result.stderr.fnmatch_lines([f"compared with the baseline of {ref} (--rageval baseline_ref={ref})"])
 
@@ -256,23 +238,16 @@ def test_a_merge_compares_with_the_baseline_of_another_commit(branch):
 def test_a_name_that_git_would_read_as_an_option_is_refused(branch, ref):
     result = branch.run(f"--rageval=baseline_ref={ref}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["*--rageval baseline_ref is *: expected a commit or a branch, such as origin/main."]
-    )
+    line = "*--rageval baseline_ref is *: expected a commit or a branch, such as origin/main."
+    result.stderr.fnmatch_lines([line])
     assert not (branch.path / "stolen").exists()
 
 
 @pytest.mark.parametrize(
     ("ref", "message"),
     [
-        (
-            "origin/nowhere",
-            "The baseline rageval_baseline.json of origin/nowhere cannot be read: this checkout has no *",
-        ),
-        (
-            "before",
-            "before (???????) has no rageval_baseline.json, which --rageval baseline_ref=REF compares with.",
-        ),
+        ("origin/nowhere", "The baseline rageval_baseline.json of origin/nowhere cannot be read: this *"),
+        ("before", "before (???????) has no rageval_baseline.json, which --rageval baseline_ref=REF *"),
         ("broken", "The baseline *rageval_baseline.json of broken is not JSON: *"),
         ("HEAD:conftest.py", "The baseline * cannot be read: this checkout has no HEAD:conftest.py."),
     ],

@@ -9,6 +9,7 @@ from tests.docs.test_report_schema import check
 pytestmark = pytest.mark.slow
 
 UPDATE = "--rageval-update-baseline"
+SURE = ("before", "now", "p_value")
 
 ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test_gate(): pass\n'
 
@@ -59,14 +60,8 @@ def test_a_canary_that_is_well_changes_no_verdict(project, llm):
         result = run("--rageval=canary=5", "--rageval-report=report.json", *arguments)
         result.assert_outcomes(passed=1)
         assert len(llm.requests) - before == 5
-        assert _report(project)["scores"][0]["canary"] == {
-            "questions": 5,
-            "before": 1.0,
-            "now": 1.0,
-            "p_value": 1.0,
-            "detectable": None,
-            "pooled": 5,
-        }
+        found = _report(project)["scores"][0]["canary"]
+        assert found == {"questions": 5, "pooled": 5, "detectable": None} | dict.fromkeys(SURE, 1.0)
 
 
 def test_a_small_change_is_found_in_all_tests_together(project, llm):
@@ -161,7 +156,6 @@ def test_ranking_measures_have_no_canary(project, llm):
 
 
 def test_a_canary_is_not_recorded(project, llm):
-    """Requests of a canary are not written to a cassette, which contains only the requests of every run."""
     _baseline(project, llm)
     record = ("--rageval-cassette=replies.jsonl", "--rageval-record")
     project.run(*record, "--rageval=canary=5", passed=1)

@@ -14,7 +14,6 @@ from zlib import crc32
 
 from pytest_rageval.baseline.entries import BaselineScore
 from pytest_rageval.core.errors import RagevalError
-from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.gate.comparison import fingerprint_changes, is_comparable
@@ -22,7 +21,6 @@ from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE
-from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
 from pytest_rageval.run.test import TestRun
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
@@ -139,16 +137,15 @@ def plan_canaries(
     for request, threshold in by_request.items():
         runs = outcomes[request]
         if not isinstance(runs, RagevalError):
-            baseline = test.look_up_baseline(threshold)
-            _new_outcomes(test, request, runs[0], baseline, count)
+            _new_outcomes(test, request, runs[0], test.look_up_baseline(threshold), count)
 
 
 def _new_outcomes(
     test: TestRun, request: ScoreRequest, outcomes: Iterable[Outcome], baseline: BaselineLookup, count: int
 ) -> list[Outcome]:
     """Return the outcomes, with new replies, of `count` random questions with the passages of the baseline."""
-    before = baseline.before
-    if before is None or not test.session.definition(request).asks:
+    before, session = baseline.before, test.session
+    if before is None or not session.definition(request).asks:
         return []
     if fingerprint_changes(before, baseline.fingerprint):
         return []
@@ -156,27 +153,23 @@ def _new_outcomes(
         outcome.example
         for outcome in outcomes
         # In a plan no outcome has a value.
-        if (outcome.value is not None or "lacks replies" in test.session.settings.effects)
+        if (outcome.value is not None or "lacks replies" in session.settings.effects)
         and _has_same_passages(outcome, before)
     ]
-    chosen = Random(test.session.settings.seed).sample(same, min(count, len(same)))  # noqa: S311 - no secret
-    return _with_new_replies(test.session, test.components, chosen, request) if chosen else []
-
-
-def _with_new_replies(
-    session: Session, components: Components, examples: Sequence[Example], request: ScoreRequest
-) -> list[Outcome]:
+    chosen = Random(session.settings.seed).sample(same, min(count, len(same)))  # noqa: S311 - no secret
+    if not chosen:
+        return []
     resolved, score = session.resolve(request)
     # The same rankings, with requests that are unique to the run, so that no reply is cached.
     repeat = FIRST_RUN_LOCAL_SAMPLE + crc32(session.context.run.encode())
-    pipeline = session.pipeline(components, request).repetition(repeat)
+    pipeline = session.pipeline(test.components, request).repetition(repeat)
 
     async def evaluate() -> list[Outcome]:
-        return await score.evaluate(pipeline, examples, resolved)
+        return await score.evaluate(pipeline, chosen, resolved)
 
-    outcomes = session.loop.run(evaluate())
+    found = session.loop.run(evaluate())
     session.evaluator.check_answered()
-    return outcomes
+    return found
 
 
 def _has_same_passages(outcome: Outcome, before: BaselineScore) -> bool:

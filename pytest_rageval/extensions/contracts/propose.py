@@ -44,10 +44,8 @@ def negatives_command(options: argparse.Namespace) -> int:
         async def is_other(example: Example, passage: Document) -> bool:
             return await judge.ask(RELEVANT, example.full_question, passage.text) < YES_THRESHOLD
 
-        async def judge_all() -> list[bool]:
-            return await gather_all(is_other(each, like) for each in evalset for like in candidates[each.id])
-
-        others = iter(session.loop.run(judge_all()))
+        asked = [(each, like) for each in evalset for like in candidates[each.id]]
+        others = iter(session.loop.run(gather_all(is_other(*pair) for pair in asked)))
     found = {
         key: [{"id": each.id, "why": "proposed"} for each in passages if next(others)]
         for key, passages in candidates.items()

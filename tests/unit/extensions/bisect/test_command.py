@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 
@@ -40,18 +41,11 @@ class Repository:
         self.folder = folder
 
     def git(self, *arguments: str) -> str:
-        identity = (
-            "-c",
-            "user.name=Ann Author",
-            "-c",
-            "user.email=ann@example.org",
-            "-c",
-            "init.defaultBranch=main",
-        )
-        command = ["git", *identity, "-c", "protocol.file.allow=always", *arguments]
-        return subprocess.run(
-            command, cwd=self.folder, check=True, capture_output=True, text=True
-        ).stdout.strip()
+        own = ("user.name=Ann Author", "user.email=ann@example.org", "init.defaultBranch=main")
+        settings = (word for each in (*own, "protocol.file.allow=always") for word in ("-c", each))
+        command = ["git", *settings, *arguments]
+        done = subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
 
     def commit(self, subject: str, **files: str) -> str:
         for name, text in files.items():
@@ -81,14 +75,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def run(repository: Repository, *arguments: str, folder: str = ".") -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=repository.folder / folder,
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command, streams = [sys.executable, "-m", *arguments], {"stdout": PIPE, "stderr": STDOUT}
+    done = subprocess.run(command, cwd=repository.folder / folder, check=False, text=True, **streams)
     return done.returncode, done.stdout
 
 
@@ -128,20 +116,15 @@ def test_the_commit_is_found_on_a_branch_beside_one_that_cannot_be_built(reposit
     assert f"good    {good} baseline: 1.000 pass" in output
     assert f"bad     {bad} last: 0.767 fail" in output
     assert "two are lost: 0.967 inconclusive\n        the verdict was unsure: counts as good" in output
-    assert (
-        f"\n{guilty} is the first commit that fails recall@1 of test_retriever.py::test_the_passage_is_found"
-        in output
-    )
+    test = "test_retriever.py::test_the_passage_is_found"
+    assert f"\n{guilty} is the first commit that fails recall@1 of {test}" in output
     assert "Ann Author, " in output
     assert "changed files (1):\n    app.py\n  lost questions (12):\n    q48  Where is 48\n" in output
     assert "q0 " not in output
 
     status, output = bisect(repository, broken, "HEAD", "--score", "recall@1", *RUN)
     assert status == 2
-    assert (
-        f"The good commit {broken} cannot be judged: pytest ended with status 4 and without a report"
-        in output
-    )
+    assert f"The good commit {broken} cannot be judged: pytest ended with status 4 and without" in output
 
 
 @pytest.mark.slow
@@ -168,14 +151,10 @@ def test_the_index_is_built_at_each_commit_from_its_submodule(repository: Reposi
     repository.git("-C", "library", "checkout", "--quiet", "FETCH_HEAD")
     guilty = repository.commit("new data")
     repository.commit("last", other="")
-    environment = {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "protocol.file.allow",
-        "GIT_CONFIG_VALUE_0": "always",
-    }
     with pytest.MonkeyPatch.context() as patch:
-        for name, text in environment.items():
-            patch.setenv(name, text)
+        patch.setenv("GIT_CONFIG_COUNT", "1")
+        patch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+        patch.setenv("GIT_CONFIG_VALUE_0", "always")
         status, output = bisect(repository, "--setup", setup, *RUN)
         assert status == 0, output
         assert f"{guilty} is the first commit that fails" in output
@@ -221,15 +200,11 @@ def test_commits_between_which_nothing_is_lost_are_a_clear_error(repository: Rep
     good = commit_baseline(repository)
     bad = repository.change("KEPT = 60", "KEPT = 40", "loss")
     repository.commit("last", other="")
+    nothing = f"No score fails at the bad commit {good}, so that there is nothing to find.\n  recall@1"
+    test = "test_retriever.py::test_the_passage_is_found"
     for arguments, problem in (
-        (
-            [f"{good}~1", good],
-            f"No score fails at the bad commit {good}, so that there is nothing to find.\n  recall@1",
-        ),
-        (
-            [bad],
-            f"The good commit {bad} fails recall@1 of test_retriever.py::test_the_passage_is_found too.\nName",
-        ),
+        ([f"{good}~1", good], nothing),
+        ([bad], f"The good commit {bad} fails recall@1 of {test} too.\nName"),
         (
             ["--score", "recal@1"],
             "has no score 'recal@1' with a bound. It has recall@1. Did you mean recall@1?",
@@ -264,9 +239,8 @@ def test_commits_that_are_no_range_are_a_clear_error(repository, monkeypatch, ca
         ([], "rageval_baseline.json.\nName the last good commit: rageval bisect GOOD"),
     ):
         monkeypatch.chdir(repository.folder)
-        monkeypatch.setattr(
-            command, "settings_of", lambda _: Settings(baseline=Path.cwd() / "rageval_baseline.json")
-        )
+        settings = Settings(baseline=Path.cwd() / "rageval_baseline.json")
+        monkeypatch.setattr(command, "settings_of", lambda _, settings=settings: settings)
         assert main(["bisect", *arguments]) == 2
         assert problem in capsys.readouterr().err
     (repository.folder / "app.py").write_text("")

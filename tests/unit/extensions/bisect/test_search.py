@@ -88,12 +88,7 @@ def test_a_stretch_that_cannot_be_built_is_left_quickly() -> None:
         (Measured("inconclusive", 0.05, varies=True), Measured(None), "skipped", True),
     ],
 )
-def test_an_unsure_verdict_is_measured_once_more(
-    first: Measured,
-    again: Measured | None,
-    state: State,
-    unsure: bool,  # noqa: FBT001 - a parameter
-) -> None:
+def test_an_unsure_verdict_is_measured_once_more(first, again, state, unsure):
     scores = [first] if again is None else [first, again]
     repeated: list[bool] = []
 

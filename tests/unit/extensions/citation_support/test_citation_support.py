@@ -1,5 +1,7 @@
 """How far cited passages support the statements of an answer, on numbers that a reader can check."""
 
+from typing import Any
+
 import pytest
 
 from pytest_rageval.answers.judge.default import DefaultJudge
@@ -31,6 +33,7 @@ def world(loop: BackgroundEventLoop) -> World:
 
 
 EXAMPLE = Example("q", "q")
+SINGLE = {"p1": 0, "p2": 0.5, "p3": 0.5}
 
 
 def test_precision_is_over_citations_and_recall_over_statements(world: World) -> None:
@@ -50,7 +53,7 @@ def test_precision_is_over_citations_and_recall_over_statements(world: World) ->
 
 
 @pytest.mark.parametrize(
-    ("citations", "labels", "precision", "recall", "judged"),
+    "case",
     [
         ("[1]", {"p1": 1}, 1, 1, 1),
         ("[1]", {"p1": 0.5}, 0, 0, 1),
@@ -62,21 +65,14 @@ def test_precision_is_over_citations_and_recall_over_statements(world: World) ->
         ("[1][2]", {"p1": 1, "p2": 1, "p1\np2": 1}, 1, 1, 3),
         ("[1][2]", {"p1": 0.5, "p2": 0.5, "p1\np2": 0.5}, 0, 0, 3),
         # p2 and p3 are needed, p1 is not: the others support the statement without it.
-        (
-            "[1][2][3]",
-            {"p1": 0, "p2": 0.5, "p3": 0.5, "p1\np2\np3": 1, "p2\np3": 1, "p1\np2": 0.5, "p1\np3": 0.5},
-            2 / 3,
-            1,
-            7,
-        ),
+        ("[1][2][3]", SINGLE | {"p1\np2\np3": 1, "p2\np3": 1, "p1\np2": 0.5, "p1\np3": 0.5}, 2 / 3, 1, 7),
         ("[1][9]", {"p1": 1}, 0, 0, 1),
         ("[9]", {}, 0, 0, 0),
     ],
 )
-def test_alce_judges_the_cited_passages_together(  # noqa: PLR0913, PLR0917 - the table
-    world: World, citations: str, labels: dict[str, float], precision: float, recall: float, judged: int
-) -> None:
+def test_alce_judges_the_cited_passages_together(world: World, case: tuple[Any, ...]) -> None:
     """The second statement cites nothing, and so is not supported."""
+    citations, labels, precision, recall, judged = case
     world.cited["p1|p2|p3"] = f"It makes pumps {citations}. It is known."
     world.nuggets = {text: (float(label),) for text, label in labels.items()}
     [outcome] = world.evaluate("support.alce_recall@3", EXAMPLE)
@@ -85,12 +81,6 @@ def test_alce_judges_the_cited_passages_together(  # noqa: PLR0913, PLR0917 - th
     [outcome] = world.evaluate("support.alce_precision@3", EXAMPLE)
     assert outcome.value == pytest.approx(precision)
     assert world.call_count("support") == judged
-
-
-def test_only_cited_passages_are_judged(world: World) -> None:
-    world.cited["p1|p2|p3"] = "It makes pumps [2]."
-    assert world.evaluate("support.recall@3", EXAMPLE)[0].value == 1.0
-    assert world.call_count("support") == 1
 
 
 def test_the_answer_is_that_of_rel_recall(world: World) -> None:
@@ -146,8 +136,8 @@ def test_without_labels_the_question_is_unscored(world: World) -> None:
         ("It is red. [1] It is old.[2]", [("It is red.", (1,)), ("It is old.", (2,))]),
         ("It is red.[1][2] It is old.", [("It is red.", (1, 2)), ("It is old.", ())]),
         (
-            "Dr. J. Orr of No. 5, e.g. Acme, paid 3.5 m [1].",
-            [("Dr. J. Orr of No. 5, e.g. Acme, paid 3.5 m.", (1,))],
+            "Dr. J. Orr of No. 5, e.g. A, paid 3.5 m [1].",
+            [("Dr. J. Orr of No. 5, e.g. A, paid 3.5 m.", (1,))],
         ),
         ('He said "No!" [1] Then "Yes." [2]', [('He said "No!"', (1,)), ('Then "Yes."', (2,))]),
         ("Red, blue and white [1]", [("Red, blue and white", (1,))]),
@@ -169,9 +159,8 @@ def test_a_runaway_output_takes_no_time() -> None:
 
 def test_a_judge_without_the_method_is_told_what_needs_it(loop: BackgroundEventLoop) -> None:
     judge = adapt_judge(lambda _question, _references, _prediction: True, loop)
-    with pytest.raises(
-        CallableError, match=r"support\(question, statements, passage\), which the scores support\.\*"
-    ):
+    message = r"support\(question, statements, passage\), which the scores support\.\*"
+    with pytest.raises(CallableError, match=message):
         judge.require(SUPPORT_OF_STATEMENTS)
 
 
@@ -186,11 +175,9 @@ def test_a_judge_without_the_method_is_told_what_needs_it(loop: BackgroundEventL
 )
 def test_a_plan_counts_the_requests(llm, tmp_path, parts, judged):
     session = Session(Settings(model="m", judge_model="j", base_url=llm.url, cache_dir=tmp_path, plan=True))
-    components = Components(
-        lambda _query, _k: [{"text": f"passage {n}"} for n in range(5)],
-        DefaultGenerator(session.models),
-        DefaultJudge(session.models),
-    )
+    passages = [{"text": f"passage {n}"} for n in range(5)]
+    models = DefaultGenerator(session.models), DefaultJudge(session.models)
+    components = Components(lambda _query, _k: passages, *models)
     evalset = EvalSet("evals", (EXAMPLE,))
     requests = [ScoreRequest(f"support.{part}@5") for part in parts]
     outcomes = session.evaluator.outcomes(components, evalset, requests)
@@ -229,9 +216,8 @@ def test_a_run_with_a_model_as_judge(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TEST)
     with LLMServer(_model) as llm:
-        result = pytester.runpytest_inprocess(
-            *WITHOUT, "--rageval-model=m", "--rageval-judge-model=j", f"--rageval-base-url={llm.url}"
-        )
+        options = ("--rageval-model=m", "--rageval-judge-model=j", f"--rageval-base-url={llm.url}")
+        result = pytester.runpytest_inprocess(*WITHOUT, *options)
         assert len(llm.requests) == 3
     assert result.ret == 1
     result.stdout.fnmatch_lines(

@@ -46,6 +46,12 @@ def _example(*negatives: object, gold: object = ({"id": "g"},), **fields: object
 
 
 ACME = {"metadata": {"tenant": "acme", "today": "2026-06-30"}}
+RENEWED = _example({"text": OLD}, gold=({"text": NEW},))
+SPAN = {"source": "b.md", "start": 0, "end": 9}
+BY_SPAN = _example({"source": "a.md", "start": 10, "end": 80}, gold=(SPAN,))
+TAGGED, DATED = _example(OURS, tags={"tenant": "7"}), _example(EXPIRED, **ACME)
+BOTH = _example({"metadata": {"a": True, "b": {"after": 2}}})
+STATES = _example({"metadata": {"state": ["draft", "deleted"]}})
 CASES = {
     # The documents; the example; values of negatives.hit, negatives.above_gold and leak (None: no value).
     "by id": (["n", "g"], _example({"id": "n"}), 1, 1, None),
@@ -58,56 +64,24 @@ CASES = {
     "another type of id": (["7"], _example({"id": 7}), 1, 1, None),
     "no gold at all": (["n"], _example({"id": "n"}, gold=()), 1, None, None),
     "no negatives": (["g"], _example(), None, None, None),
-    "the old text": ([Document(OLD)], _example({"text": OLD}, gold=({"text": NEW},)), 1, 1, None),
-    "the new text": ([Document(NEW)], _example({"text": OLD}, gold=({"text": NEW},)), 0, 0, None),
-    "the old text in a long chunk": (
-        [Document(f"Returns. {OLD} Exchanges.")],
-        _example({"text": OLD}, gold=({"text": NEW},)),
-        1,
-        1,
-        None,
-    ),
-    "by span": (
-        [Document("…", span=Span("a.md", 0, 90))],
-        _example(
-            {"source": "a.md", "start": 10, "end": 80}, gold=({"source": "b.md", "start": 0, "end": 9},)
-        ),
-        1,
-        1,
-        None,
-    ),
+    "the old text": ([Document(OLD)], RENEWED, 1, 1, None),
+    "the new text": ([Document(NEW)], RENEWED, 0, 0, None),
+    "the old text in a long chunk": ([Document(f"A. {OLD} B.")], RENEWED, 1, 1, None),
+    "by span": ([Document("…", span=Span("a.md", 0, 90))], BY_SPAN, 1, 1, None),
     "another tenant": ([_of("g", tenant="acme"), _of("x", tenant="globex")], _example(OURS, **ACME), 1, 0, 1),
     "the same tenant": ([_of("g", tenant="acme"), _of("x", tenant="acme")], _example(OURS, **ACME), 0, 0, 0),
     "one of its tenants": ([_of("g", tenant=["globex", "acme"])], _example(OURS, **ACME), 0, 0, 0),
-    "a tenant of the tags, of another type": (
-        [_of("g", tenant=7)],
-        _example(OURS, tags={"tenant": "7"}),
-        0,
-        0,
-        0,
-    ),
-    "expired": (
-        [_of("x", valid_to="2026-06-29T23:59:00Z"), _of("g", valid_to=None)],
-        _example(EXPIRED, **ACME),
-        1,
-        1,
-        1,
-    ),
-    "not yet expired": ([_of("g", valid_to="2026-06-30")], _example(EXPIRED, **ACME), 0, 0, 0),
+    "a tenant of the tags, of another type": ([_of("g", tenant=7)], TAGGED, 0, 0, 0),
+    "expired": ([_of("x", valid_to="2026-06-29T23:59:00Z"), _of("g", valid_to=None)], DATED, 1, 1, 1),
+    "not yet expired": ([_of("g", valid_to="2026-06-30")], DATED, 0, 0, 0),
     "both conditions": (
-        [_of("x", secret=True, level=1), _of("y", secret=False, level=9), _of("g", secret=True, level=3)],
-        _example({"metadata": {"secret": True, "level": {"after": 2}}}),
+        [_of("x", a=True, b=1), _of("y", a=False, b=9), _of("g", a=True, b=3)],
+        BOTH,
         1,
         1,
         1,
     ),
-    "one of several values": (
-        [_of("g", state="draft")],
-        _example({"metadata": {"state": ["draft", "deleted"]}}),
-        1,
-        1,
-        1,
-    ),
+    "one of several values": ([_of("g", state="draft")], STATES, 1, 1, 1),
     "a nested field": ([_of("g", acl={"group": "hr"})], _example({"metadata": {"acl.group": "hr"}}), 1, 1, 1),
 }
 
@@ -131,7 +105,6 @@ def test_the_remark_says_what_is_where(world: World) -> None:
 
 
 def test_a_document_that_cannot_be_judged_is_no_pass(world: World) -> None:
-    """Bounds count the question with the worst value, since the retriever is the cause."""
     _found(world, _of("g", tenant="acme"), _of("n"))
     [outcome] = world.evaluate("leak@3", _example(OURS, **ACME))
     assert (outcome.value, outcome.cause) == (None, "retriever")
@@ -139,9 +112,7 @@ def test_a_document_that_cannot_be_judged_is_no_pass(world: World) -> None:
     _found(world, _of("g", valid_to="soon"))
     [outcome] = world.evaluate("leak@3", _example(EXPIRED, **ACME))
     assert (outcome.value, outcome.cause) == (None, "retriever")
-    assert (
-        outcome.unscored == "the valid_to 'soon' of a retrieved document is not comparable with '2026-06-30'"
-    )
+    assert outcome.unscored.startswith("the valid_to 'soon' of a retrieved document is not comparable with")
 
 
 def test_a_leak_is_one_whatever_cannot_be_judged(world: World) -> None:
@@ -283,9 +254,8 @@ def test_one_leak_of_a_hundred_is_red(pytester: pytest.Pytester) -> None:
     write(*(f"fine {n}" for n in range(99)), "a leak")
     result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        ["leak@5: 0.010 is above the maximum 0*", "*q99*", "*n at rank 2: of another tenant*"]
-    )
+    lines = ["leak@5: 0.010 is above the maximum 0*", "*q99*", "*n at rank 2: of another tenant*"]
+    result.stdout.fnmatch_lines(lines)
     pytester.makepyfile(TEST.replace("negatives=", "negative="))
     result = pytester.runpytest_inprocess(*WITHOUT)
     assert result.ret == 1
