@@ -21,7 +21,7 @@ supports it alone, or the others do not support it without this passage.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import fmean
@@ -140,6 +140,13 @@ class Cited(NamedTuple):
         """Each statement with each passage that it cites alone."""
         return [(n, (at,)) for n, each in enumerate(self.statements) for at in each.citations.positions]
 
+    def values(self, value: Callable[[int, int], float]) -> Labels:
+        """Return the values of citations, by the number of the statement and the position of the passage."""
+        return [
+            [*(value(n, at) for at in each.citations.positions), *(0.0 for _ in each.citations.hallucinated)]
+            for n, each in enumerate(self.statements)
+        ]
+
     async def labels(
         self, pipeline: Pipeline, example: Example, pairs: Sequence[Pair]
     ) -> Mapping[Pair, float]:
@@ -169,13 +176,7 @@ async def _assess(pipeline: Pipeline, example: Example, resolved: ResolvedScore)
     """Unscored: an example without an answer; with a cited passage for which the judge gave no readable labels."""
     cited = await Cited.of(pipeline, example, resolved)
     known = await cited.labels(pipeline, example, cited.pairs)
-    labels = [
-        [
-            *(known[number, (at,)] for at in each.citations.positions),
-            *(0.0 for _ in each.citations.hallucinated),
-        ]
-        for number, each in enumerate(cited.statements)
-    ]
+    labels = cited.values(lambda number, at: known[number, (at,)])
     return labels, cited.evidence(_remark(cited.statements, labels))
 
 
@@ -228,23 +229,14 @@ async def evaluate_alce_precision(pipeline: Pipeline, example: Example, resolved
     }
     labels |= await cited.labels(pipeline, example, sorted({*doubtful.values()} - labels.keys()))
     in_vain = {citation for citation, rest in doubtful.items() if labels[rest] >= SUPPORTED}
-    values = [
-        [
-            *(float(number in supported and (number, at) not in in_vain) for at in each.citations.positions),
-            *(0.0 for _ in each.citations.hallucinated),
-        ]
-        for number, each in enumerate(cited.statements)
-    ]
+    values = cited.values(lambda number, at: number in supported and (number, at) not in in_vain)
     return _mean_of_citations(values), cited.evidence()
 
 
 def _whole(cited: Cited) -> dict[int, Pair]:
     """Return each statement that cites passages, by number, with all of these."""
-    return {
-        number: (number, tuple(sorted(each.citations.positions)))
-        for number, each in enumerate(cited.statements)
-        if each.citations.positions
-    }
+    numbered = enumerate(each.citations.positions for each in cited.statements)
+    return {number: (number, tuple(sorted(positions))) for number, positions in numbered if positions}
 
 
 def _supported(cited: Cited, labels: Mapping[Pair, float]) -> set[int]:
