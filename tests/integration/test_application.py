@@ -118,9 +118,8 @@ def rageval_retriever():
     project.makeconftest(f"{CONFTEST.replace('== 6', '== 0')}{retriever}")
     project.makepyfile(TEST)
     result = project.runpytest(*WITHOUT, "-p", "no:randomly")
-    assert "ask was not asked: the passages are those of rageval_retriever" in " ".join(
-        result.stdout.str().split()
-    )
+    lines = " ".join(result.stdout.str().split())
+    assert "ask was not asked: the passages are those of rageval_retriever" in lines
 
 
 def test_the_header_names_no_generator_that_is_not_used(project, llm, monkeypatch):

@@ -15,10 +15,8 @@ ASKING = '@pytest.mark.rageval_threshold("answer.em@1", max_drop=0.02)\ndef test
 
 
 def _forgetful(llm, items):
-    previous_model = llm.model
-    llm.model = lambda prompt: (
-        "I do not know." if any(f"item-{n}?" in prompt for n in items) else previous_model(prompt)
-    )
+    before, asked = llm.model, [f"item-{n}?" for n in items]
+    llm.model = lambda text: "I do not know." if any(each in text for each in asked) else before(text)
 
 
 def _baseline(project, llm, **words):

@@ -213,17 +213,6 @@ def test_a_client_that_bypasses_the_gateway_is_warned_of(application, upstream):
     result_with_gateway.stdout.no_fnmatch_line("*came to it*")
 
 
-def test_a_plan_counts_what_the_application_would_ask(application, upstream):
-    project = application(rageval_gateway="true")
-    project.test(CALLING)
-    result = project.run("--rageval-plan", skipped=1)
-    assert not upstream.requests
-    # The second request is the same as the first; the test ends when it compares a placeholder reply.
-    rows = result.outlines
-    assert rows[rows.index("in total") + 1].split()[:3] == ["2", "1", "1"]
-    result.stdout.fnmatch_lines(["*test_it.py::test_own: line 13, AssertionError*"])
-
-
 PLAIN = """
 def ask(n):
     messages = [{"role": "user", "content": f"item-{n} has the code c{n}x. What is the code of item-{n}?"}]
@@ -467,10 +456,7 @@ def test_a_signal_is_passed_on_to_the_command(tmp_path):
         assert process.wait(60) == 7
 
 
-@pytest.mark.parametrize(
-    ("command", "message"), [((), "No command is named"), (("no-such",), "cannot be run")]
-)
-def test_a_command_that_cannot_be_run_is_named(tmp_path, monkeypatch, capsys, command, message):
-    monkeypatch.chdir(tmp_path)
-    assert main(["gateway", "--", *command]) == 2
-    assert message in capsys.readouterr().err
+def test_a_command_that_cannot_be_run_is_named(command):
+    for words, message in ((), "No command is named"), (("no-such",), "cannot be run"):
+        done = command("gateway", "--", *words)
+        assert (done.status, message in done.err) == (2, True)

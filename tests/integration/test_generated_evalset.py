@@ -87,22 +87,13 @@ def test_what_is_generated_is_clean_and_loads(generate, llm, docs, tmp_path, cap
 
 
 def test_prompts_of_a_file_write_and_check(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:
-    path = tmp_path / "prompts.toml"
     source = "question = 'Write a question, bitte.\\nPassage:\\n{passage}'\nanswer = 'Frage: {question} {passages}'"
-    path.write_text(source, encoding="utf-8")
+    (tmp_path / "prompts.toml").write_text(source, encoding="utf-8")
     generate(2, "--prompts", "prompts.toml")
     beginnings = {prompt.partition(":")[0].partition(".")[0] for prompt in llm.prompts}
     assert {"Write a question, bitte", "Frage"} <= beginnings
     built_in = ("Write a question that", "Answer a question")
     assert not any(prompt.startswith(built_in) for prompt in llm.prompts)
-    llm.requests.clear()
-    (tmp_path / "out.jsonl").unlink(missing_ok=True)
-    path.write_text(source.replace("{passage}'", "'"), encoding="utf-8")
-    refused = generate(2, "--prompts", "prompts.toml")
-    assert refused.status == 2
-    assert "prompts.toml: the prompt question lacks {passage}." in refused.err
-    assert not llm.requests
-    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_every_reply_is_paid_once(generate: Generate, llm: LLMServer, tmp_path: Path) -> None:

@@ -254,15 +254,6 @@ def test_several_judges_and_their_majority(judge: Callable[..., Done], llm: LLMS
     assert report["judges"]["mild"]["agreement"]["accuracy"]["value"] == pytest.approx(5 / 6)
 
 
-def test_a_step_that_does_not_exist(judge: Callable[..., Done], llm: LLMServer) -> None:
-    labels([{"question": "q", "first": "a", "second": "b", "human": "much better"}])
-    refused = judge()
-    assert refused.status == 2
-    assert "\"human\" is 'much better'" in refused.err
-    assert "better, slightly better, tie, slightly worse or worse" in refused.err
-    assert not llm.requests
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -84,9 +84,8 @@ def test_the_file_is_relative_to_the_workspace(tmp_path: Path) -> None:
         (Place(inside.with_name("gone.py"), 3), {}),
         (Place(inside.parent, None), {}),
     ]:
-        (annotation,) = found(
-            {"outcome": "failed"}, places={"t.py::test_0": place}, workspace=tmp_path / "repository"
-        )
+        places, workspace = {"t.py::test_0": place}, tmp_path / "repository"
+        (annotation,) = found({"outcome": "failed"}, places=places, workspace=workspace)
         assert annotation.properties == {**expected, "title": "t.py::test_0"}
 
 
@@ -94,9 +93,8 @@ def test_the_line_is_that_of_the_failure_in_the_file_of_the_test() -> None:
     root = Path("/project")
 
     def report(crash: object, line: int | None = 4) -> Any:
-        return SimpleNamespace(
-            location=("sub/t.py", line, "test_x"), longrepr=SimpleNamespace(reprcrash=crash)
-        )
+        longrepr = SimpleNamespace(reprcrash=crash)
+        return SimpleNamespace(location=("sub/t.py", line, "test_x"), longrepr=longrepr)
 
     file = root / "sub" / "t.py"
     assert place_of(report(SimpleNamespace(path=str(file), lineno=9)), root) == (file, 9)

@@ -10,9 +10,7 @@ import pytest
 from pytest_rageval.baseline import Baseline
 from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Evidence, Outcome
-from pytest_rageval.extensions.early_stop.early_stop import (
-    EarlyStopResult,
-)
+from pytest_rageval.extensions.early_stop.early_stop import EarlyStopResult
 from pytest_rageval.gate.judge import evaluate_thresholds
 from pytest_rageval.gate.verdict import BaselineLookup, ThresholdInput, ThresholdResult
 from pytest_rageval.options.settings import Settings
@@ -222,7 +220,6 @@ def test_questions_without_an_answer_are_no_verdict(good: Settings) -> None:
 
 
 def test_new_questions_are_evaluated_only_if_all_are(good: Settings) -> None:
-    """New questions cannot be compared; if the verdict is clear without them, they give a warning."""
     new = (Example(f"n{i}", f"new {900 + i}", ("right",)) for i in range(9))
     more = EvalSet("evals", (*EVALSET.examples, *new))
     assert len(_run(good, Rag(), evalset=more).rag.asked) == 9

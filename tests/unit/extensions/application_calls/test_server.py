@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +28,6 @@ from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.session import Session
 from tests.openai_server import OpenAIServer
 
-CURL = shutil.which("curl")
 KEY = "sk-secret-of-the-user"
 HELLO = [{"role": "user", "content": "hello"}]
 TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
@@ -411,7 +408,6 @@ def test_the_key_goes_to_no_other_server(serve, upstream):
 
 
 def test_a_header_draws_again(serve, upstream):
-    """Equal requests share one reply; the header X-Rageval-Sample numbers further draws."""
     served = serve()
     for sample in ("0", "1", "1", "0"):
         served.chat(extra_headers={"X-Rageval-Sample": sample})
@@ -423,9 +419,8 @@ def test_a_header_draws_again(serve, upstream):
 def test_only_who_has_the_token_is_answered(serve, upstream):
     served = serve()
     plain = f"http://127.0.0.1:{served.server.port}/v1"
-    openai.OpenAI(base_url=plain, api_key=served.server.token).chat.completions.create(
-        model="m1", messages=HELLO
-    )
+    client = openai.OpenAI(base_url=plain, api_key=served.server.token)
+    client.chat.completions.create(model="m1", messages=HELLO)
     for url, key in [(plain, "x"), (plain, KEY), (f"http://127.0.0.1:{served.server.port}/x/v1", "x")]:
         with pytest.raises(openai.AuthenticationError):
             openai.OpenAI(base_url=url, api_key=key).chat.completions.create(model="m2", messages=HELLO)
@@ -437,13 +432,7 @@ def test_only_who_has_the_token_is_answered(serve, upstream):
 
 
 def test_only_loopback_is_bound(serve):
-    server = serve().server
-    assert server._socket.getsockname()[0] == "127.0.0.1"
-    addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
-    for address in addresses - {"127.0.0.1"}:
-        with socket.socket() as connection:
-            connection.settimeout(1)
-            assert connection.connect_ex((address, server.port)) != 0
+    assert serve().server._socket.getsockname()[0] == "127.0.0.1"
 
 
 def test_replies_are_sent_without_delay(serve):
@@ -568,23 +557,6 @@ def test_many_callers_pay_once(serve, upstream):
     with ThreadPoolExecutor(15) as pool:
         assert set(pool.map(lambda request: request(), requests)) == {TEXT}
     assert len(upstream.requests) == 1
-
-
-@pytest.mark.skipif(CURL is None, reason="curl is not installed")
-def test_curl_is_answered(serve):
-    served = serve()
-    plain = f"http://127.0.0.1:{served.server.port}/v1"
-    body = json.dumps({"model": "m1", "messages": HELLO, "stream": True})
-    done = subprocess.run(
-        [CURL, "-sN", f"{served.server.url}/chat/completions", "-H", "content-type: application/json", "-d", body],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert done.stdout.endswith("data: [DONE]\n\n")
-    key = f"Authorization: Bearer {served.server.token}"
-    done = subprocess.run(
-        [CURL, "-s", f"{plain}/models", "-H", key], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert json.loads(done.stdout)["data"][0]["id"] == "m1"
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -25,7 +25,6 @@ ANSWERS = {
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_the_stream_of_an_answer_adds_up_to_the_answer(answer: dict[str, Any]) -> None:
-    """The assembled events of a stream equal the whole answer, so that live and cached streams agree."""
     stream = _StreamAssembler(CHAT, Sink(lambda _: None))
     for event in split_into_events(CHAT, answer, usage=True):
         stream.add(event)

@@ -11,21 +11,6 @@ def _ranking(names: str) -> list[Document]:
     return [Document(f"text of {name}", name) for name in names]
 
 
-def test_three_rankings_by_hand() -> None:
-    """Three rankings are fused, with k = 60 and ranks from 1.
-
-    abc, bda, be:
-    a = 1/61 + 1/63 = 0.032266458    b = 1/62 + 1/61 + 1/61 = 0.048915918    c = 1/63 = 0.015873016
-    d = 1/62 = 0.016129032           e = 1/62 = 0.016129032
-    """
-    fused = reciprocal_rank_fusion(map(_ranking, ("abc", "bda", "be")))
-    assert [document.id for document in fused] == ["b", "a", "d", "e", "c"]
-    assert [document.score for document in fused] == pytest.approx(
-        [0.048915918, 0.032266458, 0.016129032, 0.016129032, 0.015873016], abs=1e-9
-    )
-    assert fused[0].text == "text of b"
-
-
 def test_the_constant_says_how_much_a_first_rank_counts() -> None:
     rankings = [_ranking("axy"), _ranking("xyb"), _ranking("yxb")]
     with_0, with_60 = (reciprocal_rank_fusion(rankings, k=k) for k in (0, RRF_K))

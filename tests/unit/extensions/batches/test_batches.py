@@ -434,10 +434,8 @@ def test_the_key_is_in_no_file_and_no_reason(runs: Runs, server: BatchServer, tm
 
 def test_two_processes_submit_one_batch(runs: Runs, server: BatchServer) -> None:
     async def both() -> list[Submission]:
-        source = partial(BatchSource, collects=True)
-        gateways = [
-            Gateway(GatewaySettings(runs.folder / "cache", make_source=source, run=name)) for name in "ab"
-        ]
+        where = runs.folder / "cache", partial(BatchSource, collects=True)
+        gateways = [Gateway(GatewaySettings(where[0], make_source=where[1], run=name)) for name in "ab"]
 
         async def submit_request(gateway: Gateway) -> Submission:
             with pytest.raises(ReplyPending):
@@ -565,7 +563,6 @@ def test_an_unreadable_file_of_answers_sends_nothing_live(runs: Runs, server: Ba
 
 
 def test_a_reply_that_is_not_utf8_is_a_failure(runs: Runs, server: BatchServer) -> None:
-    """Invalid UTF-8 is not replaced by another text: the request fails, and the others have their replies."""
     runs.submit(_request("one"), _request("two"))
     server.change_file = lambda content: content.replace(b"re: one", b"re: \xff")
     [batch] = runs.collect()

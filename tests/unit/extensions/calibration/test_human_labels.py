@@ -86,6 +86,7 @@ def test_answers_that_differ_in_anything_read_are_other_items(tmp_path: Path) ->
         ([ANSWER | {"human": [None]}], '"human" holds no label'),
         ([PAIR | {"human": True}], '"human" is True.\nWrite 1 where the first'),
         ([PAIR | {"human": 3}], '"human" is 3'),
+        ([PAIR | {"human": "much better"}], "(?s)is 'much better'.*: better, .* slightly worse or worse"),
         ([ANSWER, PAIR], "labelled answers and labelled pairs are mixed, as labels.jsonl line "),
         ([PAIR, PASSAGE, PAIR | {"second": "hm"}], "pairs and labelled passages are mixed, as .* line 2"),
         ([PASSAGE | {"human": 0.5}], '"human" is 0.5.\nA passage is relevant or not: write true or false'),

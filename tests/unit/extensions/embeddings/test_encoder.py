@@ -30,7 +30,6 @@ def test_a_text_is_encoded_once() -> None:
 
 
 def test_the_least_recently_used_is_evicted_first() -> None:
-    """With room for two vectors of 4 bytes, the least recently used is evicted; one call may exceed the limit."""
     encoder = _Counting(cache_bytes=8)
     encoder.sentences(["a", "b"])
     encoder.sentences(["a"])

@@ -82,7 +82,6 @@ def test_the_sign_before_a_text_is_matched_but_not_counted() -> None:
 
 
 def test_each_of_the_three_takes_its_best_reference() -> None:
-    """Precision, recall and F1 use the best reference independently: precision the longer, recall the shorter."""
     scores = bertscore("east north", ["east", "east north west"], encoder=Compass())
     assert scores == pytest.approx((1.0, 1.0, 2 * 1 * (2 / 3) / (1 + 2 / 3)), abs=1e-5)
 
@@ -120,7 +119,6 @@ def test_blank_texts_load_no_model() -> None:
 @pytest.mark.slow
 @needs_model
 def test_the_packaged_model_needs_no_network() -> None:
-    """Equal texts have cosine 1 and similar texts a high cosine; the tests block every network connection."""
     near, far = (cosine("The cat sat.", [text]) for text in ("A cat was sitting.", "Stocks fell."))
     assert cosine("The cat sat.", ["The cat sat."]) == 1.0
     assert 0.7 < near < 1

@@ -34,7 +34,6 @@ from pytest_rageval.extensions.evalset_tools.quotes import QuoteIndex, Searchabl
     ],
 )
 def test_find(text: str, quote: str, matches: list[str]) -> None:
-    """Only whole words match, with any white space between them. QuoteIndex finds the same places as SearchableText."""
     places = SearchableText(text).find(quote)
     assert [text[start:end] for start, end in places] == matches
     assert dict(QuoteIndex([quote, "elsewhere"]).find_in(text)) == ({quote: places} if matches else {})
@@ -42,7 +41,6 @@ def test_find(text: str, quote: str, matches: list[str]) -> None:
 
 @given(st.lists(st.sampled_from(["a", "bc", "Ü", "手", "机", "3", "."]), min_size=1, max_size=12), st.data())
 def test_every_run_of_words_is_found(words: list[str], data: st.DataObject) -> None:
-    """Any run of words is found with any line breaks, at the places that a regular expression finds."""
     spaces = [data.draw(st.sampled_from([" ", "\n", "\t  "])) for _ in words]
     text = "".join(word + space for word, space in zip(words, spaces, strict=True))
     first = data.draw(st.integers(0, len(words) - 1))
@@ -79,7 +77,6 @@ HANDBOOK = (
     ],
 )
 def test_a_long_quote_is_found_in_other_punctuation(quote: str, match: str | None) -> None:
-    """A quote of eight words or more also matches other punctuation: same words, case and signed numbers."""
     places = SearchableText(HANDBOOK).find(quote)
     assert [HANDBOOK[start:end] for start, end in places] == ([] if match is None else [match])
     assert dict(QuoteIndex([quote]).find_in(HANDBOOK)) == ({quote: places} if match else {})
@@ -87,7 +84,6 @@ def test_a_long_quote_is_found_in_other_punctuation(quote: str, match: str | Non
 
 
 def test_the_full_stop_of_a_quote_is_part_of_its_place() -> None:
-    """The match ends where the quote ends: final punctuation is part of it only if the quote has it too."""
     text = "*One* two three four five six seven eight.) Nine."
     for ending in ("", ".", ".)", ".) Nine"):
         quote = f"One two three four five six seven eight{ending}"
