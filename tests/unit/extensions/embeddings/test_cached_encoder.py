@@ -1,11 +1,14 @@
 """Embeddings cached between runs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pytest_rageval.extensions.embeddings.encoder import CachedEncoder, SentenceEncoder, Tokens, Vectors
+from pytest_rageval.extensions.embeddings.store import SharedEmbeddings
+from pytest_rageval.models.stores.sqlite import SqliteStore
 
 
 class Counting:
@@ -22,15 +25,18 @@ class Counting:
         return [Tokens(vector[None], np.array([True])) for vector in self.sentences(texts)]
 
 
-def test_a_text_is_encoded_once_for_all_runs(tmp_path) -> None:
-    first, second = Counting(), Counting()
+@pytest.mark.parametrize("place", [Path, lambda folder: SharedEmbeddings(lambda: SqliteStore(folder))])
+def test_a_text_is_encoded_once_for_all_runs(tmp_path, place) -> None:
+    first, second = Counting(number=0.1), Counting(number=0.1)
     texts = ["ccc", "a", "bb", "a"]
-    vectors = CachedEncoder(first, tmp_path).sentences(texts)
-    assert [vector[0] for vector in vectors] == [3, 1, 2, 1]
-    vectors = CachedEncoder(second, tmp_path).sentences([*texts, "dddd"])
-    assert [vector[0] for vector in vectors] == [3, 1, 2, 1, 4]
+    for encoder, more, lengths in ((first, [], [3, 1, 2, 1]), (second, ["dddd"], [3, 1, 2, 1, 4])):
+        cached = CachedEncoder(encoder, place(tmp_path))
+        vectors = cached.sentences([*texts, *more])
+        assert [vector.dtype for vector in vectors] == [np.float32] * len(lengths)
+        assert np.array(vectors).tolist() == [[length, float(np.float32(0.1))] for length in lengths]
+        assert cached.sentences([]) == []
+        cached.close()
     assert (first.asked, second.asked) == ([["a", "bb", "ccc"]], [["dddd"]])
-    assert CachedEncoder(Counting(), tmp_path).sentences([]) == []
 
 
 def test_another_encoder_has_its_own(tmp_path) -> None:

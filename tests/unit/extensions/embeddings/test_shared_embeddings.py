@@ -6,23 +6,10 @@ import numpy as np
 import pytest
 
 from pytest_rageval.core.errors import InputError, StoreError
-from pytest_rageval.extensions.embeddings.encoder import CachedEncoder
 from pytest_rageval.extensions.embeddings.store import SharedEmbeddings
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, ReplyStore
 from pytest_rageval.models.stores.sqlite import SqliteStore
-from tests.unit.extensions.embeddings.test_cached_encoder import Counting
-
-
-def test_a_text_is_encoded_once_for_all(tmp_path: Path) -> None:
-    first, second = Counting(number=0.1), Counting(number=0.1)
-    for encoder in (first, second):
-        cached = CachedEncoder(encoder, SharedEmbeddings(lambda: SqliteStore(tmp_path)))
-        vectors = cached.sentences(["aa", "b"])
-        assert [vector.dtype for vector in vectors] == [np.float32] * 2
-        assert np.array(vectors).tolist() == np.array([[2, 0.1], [1, 0.1]], np.float32).tolist()
-        cached.close()
-    assert (first.asked, second.asked) == ([["b", "aa"]], [])
 
 
 @pytest.mark.parametrize("text", ["no base64!", "AAA=", "YWI="])
