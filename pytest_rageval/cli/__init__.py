@@ -26,7 +26,6 @@ from pytest_rageval import hookspecs
 from pytest_rageval.cli.console import echo, echo_err, own_options
 from pytest_rageval.core.errors import InputError, RagevalError, require
 from pytest_rageval.core.extensions import installed, others
-from pytest_rageval.lib.secret import parse_public_cache
 from pytest_rageval.options import all_options
 from pytest_rageval.options.command import (
     JSON,
@@ -40,6 +39,7 @@ from pytest_rageval.options.command import (
     value_parser,
     with_plugin_names,
 )
+from pytest_rageval.options.parsers import parse_cache_option
 from pytest_rageval.options.resolution import resolve_cache
 
 EXIT_UNUSABLE = 2  # argparse's exit status for bad arguments, here also for files that cannot be used
@@ -94,7 +94,7 @@ _parse_days: Final = value_parser(
 
 def _parse_cache(text: str) -> Any:
     try:
-        return parse_public_cache(text)
+        return parse_cache_option(text)
     except ValueError as error:
         # argparse's own message would print the text, which may contain a password.
         raise argparse.ArgumentTypeError(f"it cannot be used: {error}") from None

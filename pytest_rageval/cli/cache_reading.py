@@ -23,7 +23,7 @@ from pytest_rageval.cli.console import (
 from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.core.extensions import installed
-from pytest_rageval.lib.secret import CACHE_URL, StoreURL
+from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.cassette import (
     read_cassette,
     write_cassette,
@@ -33,6 +33,7 @@ from pytest_rageval.models.stores.interface import Damaged, Entry, Namespace, Re
 from pytest_rageval.models.stores.sqlite import SqliteStore
 from pytest_rageval.models.stores.sqlite_file import FILE, ForeignSchemaError
 from pytest_rageval.options.command import CacheFile, Survey
+from pytest_rageval.options.parsers import CACHE_URL
 
 Place = Path | StoreURL
 

@@ -175,9 +175,6 @@ def is_secret_name(name: str) -> bool:
     return SECRET_NAME.search(name) is not None
 
 
-CACHE_URL: Final = "RAGEVAL_CACHE_URL"
-"""The environment variable with the URL of the cache. A URL with a password is accepted only there."""
-
 SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?!\\)", re.ASCII)
 """The scheme of a URL. It has at least two characters, since a single letter is a drive on Windows."""
 
@@ -247,17 +244,6 @@ def parse_cache(text: str) -> Path | StoreURL:
     # "redis//:PASSWORD@host" and "1redis://…" are no folders: their names would be shown.
     is_url = SCHEME.match(text.strip()) or "://" in text or "//:" in text
     return StoreURL.parse(text) if is_url else Path(text)
-
-
-def parse_public_cache(text: str) -> Path | StoreURL:
-    """Parse as `parse_cache` does, for settings that other people can read: ValueError for a URL with a password."""
-    location = parse_cache(text)
-    if isinstance(location, StoreURL) and location.private:
-        raise ValueError(
-            f"a URL with a user or password belongs in the environment variable {CACHE_URL}, since command lines and "
-            f"ini files are read by others; here it is {location.public}"
-        )
-    return location
 
 
 def _spellings(text: str) -> Iterable[str]:

@@ -21,6 +21,7 @@ from pytest_rageval.options.parsers import (
     choice_parser,
     parse_amount,
     parse_base_url,
+    parse_cache_option,
     parse_count,
     parse_cutoffs,
     parse_destination,
@@ -306,7 +307,7 @@ class CoreOptions:
         effects=lambda settings: ("flex tier",) if settings.flex else (),
     )
     cache: "Option[Path | StoreURL | None]" = Option(
-        "cache", "PLACE", Lazy("lib.secret", "parse_public_cache"), None,
+        "cache", "PLACE", parse_cache_option, None,
         "folder of the reply cache, or URL of a store that several machines share: redis://HOST/0, rediss://HOST/0 "
         "or diskcache:FOLDER. Default: RAGEVAL_CACHE_URL, where alone a URL may contain a password", private=True,
         is_flag=True,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from pytest_rageval.lib.secret import BaseURL
+    from pytest_rageval.lib.secret import BaseURL, StoreURL
 
 N = TypeVar("N", int, float)
 
@@ -141,6 +141,23 @@ def parse_base_url(text: str) -> "BaseURL":
     from pytest_rageval.lib.secret import BaseURL  # noqa: PLC0415 - every run of pytest imports this module
 
     return BaseURL.parse(text)
+
+
+CACHE_URL: Final = "RAGEVAL_CACHE_URL"
+"""The environment variable with the URL of the cache. A URL with a password is accepted only there."""
+
+
+def parse_cache_option(text: str) -> "Path | StoreURL":
+    """Parse a folder or the URL of a store; ValueError for a URL with a password, since others can read options."""
+    from pytest_rageval.lib.secret import parse_cache  # noqa: PLC0415 - as above
+
+    location = parse_cache(text)
+    if not isinstance(location, Path) and location.private:
+        raise ValueError(
+            f"a URL with a user or password belongs in the environment variable {CACHE_URL}, since command lines and "
+            f"ini files are read by others; here it is {location.public}"
+        )
+    return location
 
 
 _CONNECTION_ARGUMENTS: Final = (

@@ -6,25 +6,30 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pytest_rageval.core.errors import InputError, did_you_mean
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.secret import CACHE_URL, BaseURL, Secret, StoreURL, parse_cache
 from pytest_rageval.lib.text import parse_failure
 from pytest_rageval.options import MOVED, Option, all_options
 from pytest_rageval.options.parsers import (
+    CACHE_URL,
     check_parameters,
     parse_amount,
+    parse_base_url,
     parse_count,
     parse_positive_int,
     parse_rate,
     parse_seconds,
 )
-from pytest_rageval.options.settings import JUDGE_KEY, POLICY_OPTIONS, ROLES, Api, Role, Settings
+from pytest_rageval.options.settings import JUDGE_KEY, POLICY_OPTIONS, ROLES, Api, Role, Settings, new_secret
+
+if TYPE_CHECKING:
+    from pytest_rageval.lib.secret import Secret, StoreURL
 
 read_preset: Final = Lazy("options.presets", "read_preset")  # few runs have one
+parse_cache: Final = Lazy("lib.secret", "parse_cache")  # nor a cache of several machines
 
 Tables = dict[Role, dict[str, object]]
 """The parsed values of a model's table, by role and key. The base URL, for example, is a `BaseURL`."""
@@ -100,7 +105,7 @@ def resolve_options(
     if cache != values.get("cache"):
         sources["cache"] = f"environment ({CACHE_URL})"
     values |= {"cache_dir": cache, "cache": None} if isinstance(cache, Path) else {"cache": cache}
-    values["run"] = _run_name(environ, shared=isinstance(cache, StoreURL))
+    values["run"] = _run_name(environ, shared=values["cache"] is not None)
     values["tables"] = {role: _resolve_key(table, environ) for role, table in tables.items()}
     settings = _apply_preset(Settings(**values, sources=sources), values.keys())
     own = (getattr(module, "contradictions", None) for module in installed().values())
@@ -173,31 +178,27 @@ def _apply_preset(settings: Settings, named: Collection[str]) -> Settings:
 
 
 def _resolve_path(item: Any, base: Path) -> Any:
-    if isinstance(item, StoreURL):
-        return item.resolve_folder(base)
-    return base / item if isinstance(item, Path) else item
+    if isinstance(item, Path):
+        return base / item
+    # The URL of a store may have a folder.
+    return item.resolve_folder(base) if hasattr(item, "resolve_folder") else item
 
 
 def resolve_cache(
-    option: Path | StoreURL | None, environ: Mapping[str, str], base: Path
-) -> Path | StoreURL | None:
+    option: "Path | StoreURL | None", environ: Mapping[str, str], base: Path
+) -> "Path | StoreURL | None":
     """Return the cache that the option names, or else that of `RAGEVAL_CACHE_URL`, which may have a password."""
     url = environ.get(CACHE_URL, "").strip()
     if not url:
         return option
     try:
-        from_environment = _resolve_path(parse_cache(url), base)
+        from_environment: Path | StoreURL = _resolve_path(parse_cache(url), base)
     except ValueError as error:
         # The URL is not quoted, since it may contain a password.
         message = f"{CACHE_URL} cannot be used: {error}."
     else:
         # The option may name the same store without the password.
-        same = (
-            isinstance(option, StoreURL)
-            and isinstance(from_environment, StoreURL)
-            and option.public == from_environment.public
-        )
-        return from_environment if option is None or same else option
+        return from_environment if option is None or str(option) == str(from_environment) else option
     raise InputError(message)
 
 
@@ -238,10 +239,10 @@ def _resolve_key(table: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
     return values
 
 
-def _key(environ: Mapping[str, str], name: str) -> Secret | None:
+def _key(environ: Mapping[str, str], name: str) -> "Secret | None":
     # Some shells leave a line feed at the end of `$(cat FILE)`.
     text = environ.get(name, "").strip()
-    return Secret(text) if text else None
+    return new_secret(text) if text else None
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:
@@ -422,7 +423,7 @@ def _number_from_toml(parse: Callable[[str], Any]) -> Callable[[object], Any]:
 
 TABLE_PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "model": _parse_text,
-    "base_url": lambda value: BaseURL.parse(_parse_text(value)),
+    "base_url": lambda value: parse_base_url(_parse_text(value)),
     "api_key_env": _parse_variable_name,
     "api_key_command": _parse_command,
     "parameters": check_parameters,

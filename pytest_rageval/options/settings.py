@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
-from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.options import (
     DEFAULT_CONCURRENCY,
     DEFAULT_TIMEOUT_S,
@@ -15,11 +15,15 @@ from pytest_rageval.options import (
     Option,
     all_options,
 )
+from pytest_rageval.options.parsers import parse_base_url
 
 if TYPE_CHECKING:
+    from pytest_rageval.lib.secret import BaseURL, Secret, StoreURL
     from pytest_rageval.options.presets import Preset
 
 T = TypeVar("T")
+
+new_secret: Final = Lazy("lib.secret", "Secret")  # many runs have no key
 
 Role = Literal["generator", "judge"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -45,8 +49,8 @@ class ServerSettings:
     """
 
     role: Role = "generator"
-    base_url: BaseURL | None = None
-    api_key: Secret | None = None
+    base_url: "BaseURL | None" = None
+    api_key: "Secret | None" = None
     key_name: str = "OPENAI_API_KEY"
     needs_key: bool = False
     key_command: tuple[str, ...] = ()
@@ -92,8 +96,8 @@ class Settings(CoreOptions):
     def __init__(  # noqa: PLR0913 - keywords alone
         self,
         *,
-        api_key: Secret | str | None = None,
-        judge_api_key: Secret | str | None = None,
+        api_key: "Secret | str | None" = None,
+        judge_api_key: "Secret | str | None" = None,
         tables: Mapping[Role, Mapping[str, object]] | None = None,
         gguf: str | None = None,
         ci: bool = False,
@@ -105,13 +109,13 @@ class Settings(CoreOptions):
         if unknown := sorted(values.keys() - {option.name for option in all_options()}):
             raise TypeError(f"there is no option {unknown[0]!r}")
         # No secret is stored as plain text.
-        self.api_key: Secret | None = Secret(api_key) if isinstance(api_key, str) else api_key
+        self.api_key: Secret | None = new_secret(api_key) if isinstance(api_key, str) else api_key
         self.judge_api_key: Secret | None = (
-            Secret(judge_api_key) if isinstance(judge_api_key, str) else judge_api_key
+            new_secret(judge_api_key) if isinstance(judge_api_key, str) else judge_api_key
         )
         for name in ("base_url", "judge_base_url"):
             if isinstance(url := values.get(name), str):
-                values[name] = BaseURL.parse(url)
+                values[name] = parse_base_url(url)
         self.tables: Mapping[Role, Mapping[str, Any]] = tables or {}
         self.gguf: str | None = gguf
         self.ci: bool = ci
@@ -169,7 +173,7 @@ class Settings(CoreOptions):
         return _apply_table(ModelSettings(self.judge_model, self.judge_parameters or {}, base), own)
 
     @property
-    def cache_location(self) -> Path | StoreURL:
+    def cache_location(self) -> "Path | StoreURL":
         return self.cache or self.cache_dir
 
     @property

@@ -21,7 +21,6 @@ from pytest_rageval.evalsets import FORMATS, Format
 from pytest_rageval.evalsets.formats import Shape
 from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.lib.secret import SCHEME
 from pytest_rageval.options.parsers import KIND_PATTERN
 from pytest_rageval.reports import KINDS
 from pytest_rageval.reports.layout import AddedSection, AddedTable
@@ -52,6 +51,8 @@ plugin_score: Final = Lazy("scores.plugin_objects", "plugin_score")
 
 WORD_PATTERN: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 """The names that can be used in the expression of a comparator."""
+
+STORE_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+")
 
 OPERATORS: Final = frozenset({"and", "or", "not"})
 
@@ -338,7 +339,7 @@ class Registry:
         Raises:
             InputError: the scheme is taken or not valid.
         """
-        if scheme != scheme.lower() or not SCHEME.fullmatch(f"{scheme}:"):
+        if not STORE_SCHEME.fullmatch(scheme):
             raise InputError(
                 f"add_store({scheme!r}): a scheme is the part before :// in a URL, such as 'redis'."
             )

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pytest_rageval.core.errors import StoreError, require
 from pytest_rageval.extensions.stores.entry_codec import decode_or_damaged, encode_entry, usable_replies
-from pytest_rageval.lib.secret import CACHE_URL, StoreURL
+from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import (
     CLAIM_TTL_S,
@@ -27,6 +27,7 @@ from pytest_rageval.models.stores.interface import (
     build_claim_results,
     start_renewing,
 )
+from pytest_rageval.options.parsers import CACHE_URL
 
 VERSION: Final = 1  # of the keys and values in Redis
 PATIENCE_S: Final = 10.0  # how long to retry while the server does not answer, as during a restart

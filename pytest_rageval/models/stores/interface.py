@@ -13,9 +13,10 @@ from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from pytest_rageval.core.errors import RagevalError, StoreError
-from pytest_rageval.lib.secret import CACHE_URL, StoreURL
+from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.summaries import RequestSummary
+from pytest_rageval.options.parsers import CACHE_URL
 
 CLAIM_TTL_S: Final = 5.0  # how long after its last renewal a claim expires, and blocks others no longer
 RENEWAL_S: Final = 1.0  # the interval between renewals of a process's claims

@@ -17,9 +17,10 @@ import pytest
 
 from pytest_rageval.core.errors import StoreError
 from pytest_rageval.extensions.stores.redis import ACL_RIGHTS, RedisConnection, RedisStore
-from pytest_rageval.lib.secret import CACHE_URL, StoreURL
+from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, Spending, StoreAwayError
+from pytest_rageval.options.parsers import CACHE_URL
 from tests.redis_server import RedisServer
 
 PASSWORD = "planted-password/of mine"
