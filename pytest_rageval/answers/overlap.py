@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pytest_rageval.core.errors import require
-from pytest_rageval.lib.text import (
+from pytest_rageval.lib.normal_forms import (
     CharacterMap,
     fold,
     has_unspaced,

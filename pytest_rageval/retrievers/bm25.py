@@ -14,7 +14,8 @@ from rank_bm25 import BM25Okapi
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.lib.text import CharacterMap, counted, is_word_character, normal_form
+from pytest_rageval.lib.normal_forms import CharacterMap, is_word_character, normal_form
+from pytest_rageval.lib.text import counted
 from pytest_rageval.retrievers.documents import corpus_from
 
 

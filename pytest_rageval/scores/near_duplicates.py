@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from pytest_rageval.lib.text import COMMON_UNSPACED, normal_form
+from pytest_rageval.lib.normal_forms import COMMON_UNSPACED, normal_form
 
 # A combining mark splits a word here. This must not change: labels depend on matches of gold passages by these words.
 _WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W_{COMMON_UNSPACED}]+")

@@ -35,8 +35,8 @@ from pytest_rageval.extensions.baseline_retrievers import llm_baselines as fusio
 from pytest_rageval.extensions.embeddings.encoder import cosine, shared_encoder
 from pytest_rageval.extensions.evalset_tools import generate as candidates
 from pytest_rageval.extensions.evalset_tools import quotes
+from pytest_rageval.lib import normal_forms
 from pytest_rageval.lib import text as texts
-from pytest_rageval.lib.text import normal_form
 from pytest_rageval.models import budget, rate_limits
 from pytest_rageval.models import messages as reply
 from pytest_rageval.models import prompt_rendering as continuing
@@ -162,11 +162,13 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "overlap.token_recall": lambda text: overlap.token_recall(text, [f"{text} x"]),
     "overlap.containment": lambda text: overlap.containment(text, [f"{text[: LENGTH // 3]}b", ANSWER]),
     "overlap.containment, of a reference": lambda text: overlap.containment(ANSWER, [text]),
-    "text.fold": texts.fold,
-    "text.has_unspaced": texts.has_unspaced,
-    "text.separate_unspaced": texts.separate_unspaced,
-    "text.join_unspaced": texts.join_unspaced,
-    "normal_form.normal_form": lambda text: (normal_form("NFKC", text), normal_form("NFD", text)),
+    "normal_forms.fold": normal_forms.fold,
+    "normal_forms.has_unspaced": normal_forms.has_unspaced,
+    "normal_forms.separate_unspaced": normal_forms.separate_unspaced,
+    "normal_forms.join_unspaced": normal_forms.join_unspaced,
+    "normal_forms.normal_form": lambda text: [
+        normal_forms.normal_form(form, text) for form in ("NFKC", "NFD")
+    ],
     "canonical.matches_any": lambda text: matches_any(text, [ANSWER], question="Who built it, and when?"),
     "canonical.matches_any, a reference": lambda text: matches_any(ANSWER, [text]),
     "canonical.matches_any, a question": lambda text: matches_any("Maud Lewis", ["Lewis"], question=text),
@@ -387,6 +389,7 @@ PARTS = (
         "scores.gold_matching",
         "scores.near_duplicates",
         "models.prompts",
+        "lib.normal_forms",
         "lib.text",
     ),
     *("extensions.evalset_tools.quotes", "models.budget"),
@@ -402,7 +405,7 @@ ELSEWHERE = {
     "prompts.fence": "its text is a digest of ours",
     "reply_json.find_json": "each parser of a reply calls it",
     "reply_json.find_object": "each parser of a reply calls it",
-    "text.is_word_character": "its text is one character",
+    "normal_forms.is_word_character": "its text is one character",
 }
 """Functions without a row in `FUNCTIONS`, with the reason."""
 

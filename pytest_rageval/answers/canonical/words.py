@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from pytest_rageval.lib.text import COMMON_UNSPACED, is_word_character, normal_form
+from pytest_rageval.lib.normal_forms import COMMON_UNSPACED, is_word_character, normal_form
 
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b\u02bc\u2032\u0060\u00b4"), "'") | (
     dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), '"')

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate, takewhile
 from typing import Final
 
-from pytest_rageval.lib.text import has_unspaced, join_unspaced, separate_unspaced
+from pytest_rageval.lib.normal_forms import has_unspaced, join_unspaced, separate_unspaced
 
 KEY_WORDS: Final = 3  # number of first words that index a quote; two documents rarely share them by chance
 MAX_SIMPLE_SEARCHES: Final = 8  # occurrences found by `str.find` before the linear-time algorithm starts

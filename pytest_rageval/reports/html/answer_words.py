@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final
 
-from pytest_rageval.lib.text import COMMON_UNSPACED
+from pytest_rageval.lib.normal_forms import COMMON_UNSPACED
 
 WORD: Final = re.compile(rf"[{COMMON_UNSPACED}]|[^\W{COMMON_UNSPACED}]+")
 """A word; in a script without spaces, a character."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rageval.answers.overlap import containment, exact_match, normalize, token_f1, token_recall
-from pytest_rageval.lib.text import fold
+from pytest_rageval.lib.normal_forms import fold
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.lib.text import MAX_MARKS, normal_form
+from pytest_rageval.lib.normal_forms import MAX_MARKS, normal_form
 
 
 @given(text=st.text(max_size=MAX_MARKS))
