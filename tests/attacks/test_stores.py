@@ -24,7 +24,7 @@ from pytest_rageval.cli import main
 from pytest_rageval.core.errors import RagevalError, StoreError
 from pytest_rageval.extensions.embeddings.store import FILE as EMBEDDINGS
 from pytest_rageval.extensions.embeddings.store import EmbeddingStore
-from pytest_rageval.lib.files import UntrustedFolderError, make_cache_folder
+from pytest_rageval.lib.cache_folder import UntrustedFolderError, make_cache_folder
 from pytest_rageval.models.cassette import entry_line, read_cassette
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from pytest_rageval.core.errors import ServerError, StoreError, Unscored
-from pytest_rageval.lib.files import make_private_file, refuse_special
+from pytest_rageval.lib.cache_folder import make_private_file
+from pytest_rageval.lib.files import refuse_special
 from pytest_rageval.lib.foreign_values import JsonObject
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.chat_apis import CHAT_APIS, error_body, request_body

@@ -35,7 +35,8 @@ from pytest_rageval.extensions.batches.api import (
     request_line,
     split_lines,
 )
-from pytest_rageval.lib.files import make_cache_folder, make_private_file, write_atomically
+from pytest_rageval.lib.cache_folder import make_cache_folder, make_private_file
+from pytest_rageval.lib.files import write_atomically
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache

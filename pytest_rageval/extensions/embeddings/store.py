@@ -17,14 +17,13 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.lib.files import (
-    SpecialFileError,
+from pytest_rageval.lib.cache_folder import (
     UntrustedFolderError,
     foreign_objects,
     make_cache_folder,
     make_private_file,
-    refuse_special,
 )
+from pytest_rageval.lib.files import SpecialFileError, refuse_special
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Entry, ReplyStore
 from pytest_rageval.options.command import Survey

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pytest_rageval.core.errors import StoreError, require
 from pytest_rageval.extensions.stores.entry_codec import decode_or_damaged, encode_entry, usable_replies
-from pytest_rageval.lib.files import UntrustedFolderError, make_cache_folder
+from pytest_rageval.lib.cache_folder import UntrustedFolderError, make_cache_folder
 from pytest_rageval.lib.secret import StoreURL
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import Damaged, Entry

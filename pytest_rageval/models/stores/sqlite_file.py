@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_rageval.core.errors import StoreError
-from pytest_rageval.lib.files import (
-    SpecialFileError,
+from pytest_rageval.lib.cache_folder import (
     UntrustedFolderError,
     foreign_objects,
     make_cache_folder,
     make_private_file,
-    refuse_special,
 )
+from pytest_rageval.lib.files import SpecialFileError, refuse_special
 from pytest_rageval.models.messages import FIELD_TYPES, Reply
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.summaries import RUN_FIELD
