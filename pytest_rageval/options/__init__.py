@@ -1,7 +1,7 @@
 """The options, each with one declaration: parser, command line, ini key, help, docs and `Settings` are made from it.
 
 - `parsers`: parse the text of each. `settings`: `Settings`, their values in a run, with the settings of its models.
-- `resolution`: finds the values in command line, ini file, `pyproject.toml`, environment and `presets` (by name).
+- `resolution`: finds the values in command line, ini file, `pyproject`, environment and `presets` (by name).
 - `command`: the options on the command line, and what an extension declares for the command `rageval`.
 
 Every run of pytest imports this module. An extension declares its own options, as `OPTIONS` in its module; see

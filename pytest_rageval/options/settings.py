@@ -78,6 +78,14 @@ TEMPERATURE: Final = 0.5
 JUDGE_KEY: Final = "RAGEVAL_JUDGE_API_KEY"
 """The environment variable with the judge's API key."""
 
+FILE: Final = "pyproject.toml"
+
+Tables = dict[Role, dict[str, object]]
+"""The parsed values of a model's table in this file, by role and key; the base URL is a `BaseURL`, for example."""
+
+KEY_SOURCES: Final = ("api_key_env", "api_key_command")
+"""The keys of such a table that say where its API key is."""
+
 POLICY_OPTIONS: Final = ("concurrency", "timeout", "rpm", "tpm")
 """Options that set the requests of both servers. The table of a model may set them for its own server."""
 

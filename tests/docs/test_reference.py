@@ -16,7 +16,8 @@ from pytest_rageval.core.extensions import installed
 from pytest_rageval.evalsets import FORMATS
 from pytest_rageval.models.prompts import FENCE_PLACEHOLDER, PLACEHOLDER, TEMPLATES
 from pytest_rageval.options import all_options
-from pytest_rageval.options.resolution import TABLE_PARSERS, resolve_options
+from pytest_rageval.options.pyproject import TABLE_PARSERS
+from pytest_rageval.options.resolution import resolve_options
 from pytest_rageval.plugin.summary import LEGEND
 from pytest_rageval.scores import MODULES
 from tests.docs.pages import ROOT
