@@ -14,7 +14,7 @@ The path of a request:
 Other modules:
 
 - `messages`: requests and their keys, replies (and the answer in them, without reasoning). `summaries`: what is stored
-  of a request, to explain a missing reply. `usage`: token counts and prices.
+  of a request, to explain a missing reply. `usage`: token counts. `prices`: what they cost.
 - `prompts`: the templates of prompts, worked examples, and the fences around quoted texts. `prompt_rendering`: fills
   the templates. A prompt is part of the key of each request, so a changed template requests new replies.
 - `generator`: answers from passages.

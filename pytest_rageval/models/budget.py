@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from pytest_rageval.core.errors import BudgetError, StoreError
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.stores.interface import Spending
-from pytest_rageval.models.usage import Price, Prices
 from pytest_rageval.options import CoreOptions
 from pytest_rageval.options.parsers import LENGTH_PARAMETERS
 

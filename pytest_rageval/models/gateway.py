@@ -17,10 +17,11 @@ from pytest_rageval.models.budget import Budget
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, Request
+from pytest_rageval.models.prices import Prices
 from pytest_rageval.models.sources import GatewaySettings, LiveSource, PlanSource, ReplaySource, Source
 from pytest_rageval.models.stores.interface import Entry
 from pytest_rageval.models.summaries import request_summary
-from pytest_rageval.models.usage import Prices, Usage
+from pytest_rageval.models.usage import Usage
 
 __all__ = ["Gateway", "GatewaySettings"]
 

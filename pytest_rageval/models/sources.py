@@ -17,6 +17,7 @@ from pytest_rageval.models.budget import Budget, Charge, Limits, max_reply_token
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import RequestPolicy, Server
 from pytest_rageval.models.messages import BilledFailure, Reply, Request
+from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Limiter, Stall
 from pytest_rageval.models.sender import Sender
@@ -29,8 +30,8 @@ from pytest_rageval.models.summaries import (
     request_summary,
     words_of,
 )
-from pytest_rageval.models.usage import ESTIMATED, UNKNOWN_ANSWER_TOKENS, Price, Prices, Tier, Usage
-from pytest_rageval.options.settings import Settings
+from pytest_rageval.models.usage import ESTIMATED, UNKNOWN_ANSWER_TOKENS, Usage
+from pytest_rageval.options.settings import Settings, Tier
 
 LIST_MODELS: Final = ("GET", "/models")  # a request that costs nothing, and counts as none
 MAX_EXPLANATIONS: Final = 50  # of missing replies; further replies are mostly missing for the same cause

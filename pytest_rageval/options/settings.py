@@ -204,7 +204,7 @@ class Settings(CoreOptions):
         return () if self.embedded or self.generator.model is None else (self.generator.model,)
 
     @property
-    def tiers(self) -> tuple[Literal["flex", "batch"], ...]:
+    def tiers(self) -> tuple[Tier, ...]:
         """The cheaper service tiers that this run uses."""
         flex, batch = ("flex tier" in self.effects, "batch tier" in self.effects)
         return (*(("flex",) if flex else ()), *(("batch",) if batch else ()))

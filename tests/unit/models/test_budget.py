@@ -14,10 +14,10 @@ from pytest_rageval.core.errors import BudgetError, ServerError, StoreError
 from pytest_rageval.models import budget as module
 from pytest_rageval.models.budget import SETTLING_S, Budget, Limits, max_output_tokens, prompt_tokens
 from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.stores.interface import Spending
 from pytest_rageval.models.stores.sqlite import SPENDING_KEPT_S, LocalStore
 from pytest_rageval.models.stores.sqlite_file import Database, ReplyTable
-from pytest_rageval.models.usage import Price, Prices
 
 Open = Callable[..., Database]
 Start = Callable[..., subprocess.Popen[str]]
@@ -36,7 +36,7 @@ import asyncio, os, sys
 from pathlib import Path
 from pytest_rageval.models.budget import Budget, Limits
 from pytest_rageval.models.cache import Cache
-from pytest_rageval.models.usage import Prices
+from pytest_rageval.models.prices import Prices
 from pytest_rageval.models.messages import Request
 
 async def die():

@@ -10,9 +10,10 @@ from pytest_rageval.models import sender as sender_module
 from pytest_rageval.models.budget import Budget, Limits
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.sources import PlanSource
-from pytest_rageval.models.usage import Price, Prices, Usage
+from pytest_rageval.models.usage import Usage
 from pytest_rageval.options.resolution import resolve_options
 from tests.unit.models.scripted import Answer, ScriptedServer, completion, error
 

@@ -8,9 +8,10 @@ import pytest
 from pytest_rageval.core.errors import REPLY_PLACEHOLDER
 from pytest_rageval.models.budget import prompt_tokens
 from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.sources import PlanSource
-from pytest_rageval.models.usage import Price, Prices, Usage
+from pytest_rageval.models.usage import Usage
 
 SERVER = RemoteServer("http://127.0.0.1:9/v1")
 PRICE = Price(2.0, 8.0)

@@ -8,6 +8,7 @@ import pytest
 from pytest_rageval.models.budget import max_reply_tokens, prompt_tokens
 from pytest_rageval.models.chat_apis import ReportedError
 from pytest_rageval.models.messages import Request, TooLarge
+from pytest_rageval.models.prices import Price
 from pytest_rageval.models.proxied_request import (
     CHAT,
     EMBEDDINGS,
@@ -20,7 +21,6 @@ from pytest_rageval.models.proxied_request import (
     proxied_reply,
 )
 from pytest_rageval.models.summaries import describe_differences, request_summary
-from pytest_rageval.models.usage import Price
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "temperature": 0.5}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}

@@ -11,8 +11,9 @@ from pytest_rageval.models.budget import Limits
 from pytest_rageval.models.client import RequestPolicy
 from pytest_rageval.models.gateway import Gateway, GatewaySettings
 from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.server import RemoteServer
-from pytest_rageval.models.usage import Price, Prices, Usage
+from pytest_rageval.models.usage import Usage
 from tests.unit.models.scripted import Answer, ScriptedServer, completion
 
 JUDGE = "tool.rageval.models.judge"

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.lib.secret import public_url
-from pytest_rageval.models.usage import SHIPPED_FILE, Price, Prices, Tier
+from pytest_rageval.models.prices import SHIPPED_FILE, Price, Prices
+from pytest_rageval.options.settings import Tier
 
 OPENAI = "https://api.openai.com/v1"
 PROXY = "http://proxy.example:4000/v1"
