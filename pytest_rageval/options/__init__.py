@@ -47,6 +47,7 @@ BASELINE: Final = Path("rageval_baseline.json")
 DEFAULT_CONCURRENCY: Final = 16  # requests in flight from one process to a server
 DEFAULT_TIMEOUT_S: Final = 60.0  # for one reply
 DEFAULT_RETRIES: Final = 4  # attempts after the first one
+DEFAULT_MATCH_SHARE: Final = 0.5  # of a gold passage that must be retrieved for it to count as found
 DEFAULT_PATIENCE_S: Final = 300.0  # without any reply, before a server is given up
 
 T = TypeVar("T")
@@ -251,7 +252,7 @@ class CoreOptions:
         "as 'judge or em' or 'f1>=0.5'",
     )
     match_share: Option[float] = Option(
-        "match_share", "SHARE", parse_positive_share, 0.5,
+        "match_share", "SHARE", parse_positive_share, DEFAULT_MATCH_SHARE,
         "share of a gold passage that the retrieved documents must contain, if it is matched by span or by text",
     )
     document_id: Option[str | None] = Option(

@@ -3,21 +3,18 @@
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
-from pytest_rageval.core.evalset import Example, Gold
-from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, Span
-from pytest_rageval.lib.foreign_values import id_key, id_keys
+from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.lib.lazy import Lazy
-from pytest_rageval.scores.measures import Labelled
+from pytest_rageval.options import DEFAULT_MATCH_SHARE
+from pytest_rageval.scores.measures import deciding_keys
 
 # Loaded at first use: most gold passages are given by id and need no comparison of words.
 shingles: Final = Lazy("scores.near_duplicates", "shingles")
 words: Final = Lazy("scores.near_duplicates", "words")
-
-DEFAULT_MATCH_SHARE: Final = 0.5
-"""The share of a gold passage that must be retrieved for the passage to count as found."""
 
 SHINGLE_LENGTH: Final = 8
 """The number of consecutive words that two texts on one topic do not have in common by chance."""
@@ -137,7 +134,7 @@ class GoldMatch:
         return next((passage for passage, hit in pairs if passage.grade and not hit.comparable), None)
 
     def _find_all(self) -> list[GoldHit]:
-        keys = _deciding_keys(self._ranking, self._gold)
+        keys = deciding_keys(self._ranking, self._gold)
         if keys is None:
             return [self._find(passage) for passage in self._gold]
         hits = []
@@ -245,49 +242,6 @@ def normalize_path(source: str) -> str:
     return "/".join(step for step in source.replace("\\", "/").split("/") if step not in ("", "."))
 
 
-def ideal_labels(gold: Sequence[Gold]) -> list[int]:
-    """Return the grades above 0, highest first: the labels of an ideal ranking."""
-    return sorted([passage.grade for passage in gold if passage.grade > 0], reverse=True)
-
-
-def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
-    """Return the positions in the ranking of relevant gold passages, with their grades above 0.
-
-    None if ids alone do not decide, see `_deciding_keys`.
-    """
-    keys = _deciding_keys(ranking, gold)
-    if keys is None:
-        return None
-    grades = dict(zip(keys.of_gold, [passage.grade for passage in gold], strict=True))
-    ranked = enumerate(keys.of_ranking)
-    return tuple(
-        [(position, grade) for position, key in ranked if key in grades and (grade := grades.pop(key))]
-    )
-
-
-class _Keys(NamedTuple):
-    of_ranking: Sequence[str]
-    of_gold: Sequence[str]
-
-
-def _deciding_keys(ranking: Ranking, gold: Sequence[Gold]) -> _Keys | None:
-    """Return the `id_key` of each document and of each passage.
-
-    None if ids alone do not decide: a document or a passage has no id, a document has the id of a chunk, a passage has
-    a span, or two passages have the same id.
-    """
-    if ranking.has_chunk_ids:
-        return None
-    ids = ranking.ids
-    gold_ids = [each.id for each in gold if each.source is None and each.id is not None]
-    if None in ids or len(gold_ids) < len(gold):
-        return None
-    gold_keys = id_keys(gold_ids)
-    if len(set(gold_keys)) < len(gold):
-        return None
-    return _Keys(id_keys(cast("Sequence[str]", ids)), gold_keys)
-
-
 def _union(intervals: Iterable[Interval]) -> list[Interval]:
     union: list[Interval] = []
     for start, end in sorted(intervals):
@@ -323,28 +277,3 @@ def _common_text(document: str, passage: str) -> Overlap:
     ]
     common = _union((letters[start] / letters[-1], letters[start + length] / letters[-1]) for start in starts)
     return Overlap(tuple(common), "text")
-
-
-class GoldRules(NamedTuple):
-    """How rankings are compared with gold passages.
-
-    `grade` is the lowest grade of a relevant passage. With `judged_only` only documents count that are gold passages of
-    any grade.
-    """
-
-    k: int
-    grade: int
-    judged_only: bool
-
-
-class GoldMatches(NamedTuple):
-    """The rankings of all examples compared with their gold passages, for all measures by the same rules.
-
-    The value of an outcome is that of the measure that was computed last, or None if the example is unscored.
-    `gold_ranks` has the ranks of the gold passages for each outcome with a value.
-    """
-
-    examples: Sequence[Example]
-    rules: GoldRules
-    outcomes: Sequence[Outcome]
-    gold_ranks: Sequence[Labelled]

@@ -1,4 +1,4 @@
-"""Ranking measures: one definition for every kind of label.
+"""Ranking measures: one definition for every kind of label; and gold passages that are found by their ids alone.
 
 `usefulness` computes eRAG: which retrieved passages helped this generator. The label of a passage is the downstream
 score of the answer that the generator gives from that passage alone. Only retrieved passages have a label, so recall,
@@ -14,7 +14,12 @@ Retrieval Quality in Retrieval-Augmented Generation".
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from math import fsum, log2
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, cast
+
+from pytest_rageval.core.evalset import Example, Gold
+from pytest_rageval.core.outcome import Outcome
+from pytest_rageval.core.ranking import Ranking
+from pytest_rageval.lib.foreign_values import id_keys
 
 Labels = tuple[tuple[int, float], ...]
 """Positions in a ranking, from 0 and ascending, each with its label above 0."""
@@ -181,3 +186,71 @@ def usefulness(name: str, labels: Sequence[float], k: int | None) -> float:
     if not any(labels):
         return 0.0
     return LABEL_MEASURES[name](Labelled.of(labels, sorted(labels, reverse=True), k or len(labels)))
+
+
+def ideal_labels(gold: Sequence[Gold]) -> list[int]:
+    """Return the grades above 0, highest first: the labels of an ideal ranking."""
+    return sorted([passage.grade for passage in gold if passage.grade > 0], reverse=True)
+
+
+def match_by_id(ranking: Ranking, gold: Sequence[Gold]) -> tuple[tuple[int, int], ...] | None:
+    """Return the positions in the ranking of relevant gold passages, with their grades above 0.
+
+    None if ids alone do not decide, see `deciding_keys`.
+    """
+    keys = deciding_keys(ranking, gold)
+    if keys is None:
+        return None
+    grades = dict(zip(keys.of_gold, [passage.grade for passage in gold], strict=True))
+    ranked = enumerate(keys.of_ranking)
+    return tuple(
+        [(position, grade) for position, key in ranked if key in grades and (grade := grades.pop(key))]
+    )
+
+
+class _Keys(NamedTuple):
+    of_ranking: Sequence[str]
+    of_gold: Sequence[str]
+
+
+def deciding_keys(ranking: Ranking, gold: Sequence[Gold]) -> _Keys | None:
+    """Return the `id_key` of each document and of each passage.
+
+    None if ids alone do not decide: a document or a passage has no id, a document has the id of a chunk, a passage has
+    a span, or two passages have the same id.
+    """
+    if ranking.has_chunk_ids:
+        return None
+    ids = ranking.ids
+    gold_ids = [each.id for each in gold if each.source is None and each.id is not None]
+    if None in ids or len(gold_ids) < len(gold):
+        return None
+    gold_keys = id_keys(gold_ids)
+    if len(set(gold_keys)) < len(gold):
+        return None
+    return _Keys(id_keys(cast("Sequence[str]", ids)), gold_keys)
+
+
+class GoldRules(NamedTuple):
+    """How rankings are compared with gold passages.
+
+    `grade` is the lowest grade of a relevant passage. With `judged_only` only documents count that are gold passages of
+    any grade.
+    """
+
+    k: int
+    grade: int
+    judged_only: bool
+
+
+class GoldMatches(NamedTuple):
+    """The rankings of all examples compared with their gold passages, for all measures by the same rules.
+
+    The value of an outcome is that of the measure that was computed last, or None if the example is unscored.
+    `gold_ranks` has the ranks of the gold passages for each outcome with a value.
+    """
+
+    examples: Sequence[Example]
+    rules: GoldRules
+    outcomes: Sequence[Outcome]
+    gold_ranks: Sequence[Labelled]

@@ -26,7 +26,8 @@ from pytest_rageval.core.spec import Relevance, Spec
 from pytest_rageval.lib.foreign_values import id_key
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatches
+from pytest_rageval.options import DEFAULT_MATCH_SHARE
+from pytest_rageval.scores.measures import GoldMatches
 from pytest_rageval.scores.rankings import Query, Rankings, SingleFlight, spooled
 
 if TYPE_CHECKING:

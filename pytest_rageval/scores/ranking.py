@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_rageval.core.errors import NoGroundTruth, UnusableRanking
 from pytest_rageval.core.evalset import EMPTY_MAPPING, Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.ranking import Ranking
+from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.scores.definition import (
     GOLD,
     Family,
@@ -29,15 +30,26 @@ from pytest_rageval.scores.definition import (
     each_example,
     score_each,
 )
-from pytest_rageval.scores.gold_matching import GoldMatch, GoldMatches, GoldRules, ideal_labels, match_by_id
-from pytest_rageval.scores.measures import Labelled, compute_measure
+from pytest_rageval.scores.measures import (
+    GoldMatches,
+    GoldRules,
+    Labelled,
+    compute_measure,
+    ideal_labels,
+    match_by_id,
+)
 from pytest_rageval.scores.pipeline import NO_GOLD, Evaluation, Pipeline, ResolvedScore
 from pytest_rageval.stats.intervals import UNIT
+
+if TYPE_CHECKING:
+    from pytest_rageval.scores.gold_matching import GoldMatch
+
+match_gold: Final = Lazy("scores.gold_matching", "GoldMatch")  # of most gold passages the ids decide
 
 
 async def retrieve_and_match(
     pipeline: Pipeline, example: Example, resolved: ResolvedScore
-) -> tuple[Ranking, GoldMatch]:
+) -> "tuple[Ranking, GoldMatch]":
     example = example.with_lowest_grade(resolved.relevance.grade)
     if not example.relevant:
         raise NoGroundTruth(NO_GOLD)
@@ -45,9 +57,9 @@ async def retrieve_and_match(
     return ranking, match_ranking(ranking, example, pipeline.match_share)
 
 
-def match_ranking(ranking: Ranking, example: Example, share: float) -> GoldMatch:
+def match_ranking(ranking: Ranking, example: Example, share: float) -> "GoldMatch":
     """Compare a ranking with the gold passages of its example; raise UnusableRanking if they cannot be compared."""
-    match = GoldMatch(ranking, example.gold, share)
+    match: GoldMatch = match_gold(ranking, example.gold, share)
     reason = incomparable_reason(match)
     if reason is not None:
         raise UnusableRanking(reason)
@@ -110,7 +122,7 @@ async def _match(
         if (found := match_by_id(counted_ranking, judged.gold)) is not None:
             ranks = Labelled(found, tuple(ideal_labels(judged.gold)), k, len(counted_ranking))
         else:
-            match = GoldMatch(counted_ranking, judged.gold, pipeline.match_share)
+            match: GoldMatch = match_gold(counted_ranking, judged.gold, pipeline.match_share)
             if (reason := incomparable_reason(match)) is not None:
                 return Outcome(example, None, reason, Evidence(ranking), cause="retriever")
             ranks, counts = gold_ranks(judged, match, k), match.counts or EMPTY_MAPPING
@@ -124,7 +136,7 @@ async def _match(
     return outcomes, [ranks_by_id[outcome.example.id] for outcome in outcomes if outcome.value is not None]
 
 
-def gold_ranks(example: Example, match: GoldMatch, k: int) -> Labelled:
+def gold_ranks(example: Example, match: "GoldMatch", k: int) -> Labelled:
     return Labelled.of(match.labels, ideal_labels(example.gold), k + match.surplus)
 
 
@@ -144,7 +156,7 @@ async def evaluate_judged(pipeline: Pipeline, example: Example, resolved: Resolv
     return sum(judged) / max(len(judged), 1), Evidence(ranking)
 
 
-def incomparable_reason(match: GoldMatch) -> str | None:
+def incomparable_reason(match: "GoldMatch") -> str | None:
     passage = match.incomparable
     if passage is None:
         return None

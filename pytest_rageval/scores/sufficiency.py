@@ -24,8 +24,9 @@ from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome
 from pytest_rageval.core.ranking import texts_of
 from pytest_rageval.lib.foreign_values import as_share
+from pytest_rageval.options import DEFAULT_MATCH_SHARE
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
-from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch
+from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore
 
 SUFFICIENT: Final = "sufficient"

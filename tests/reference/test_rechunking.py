@@ -14,8 +14,9 @@ import pytest
 
 from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, Span
+from pytest_rageval.options import DEFAULT_MATCH_SHARE
 from pytest_rageval.retrievers.bm25 import BM25Retriever
-from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, overlap
+from pytest_rageval.scores.gold_matching import GoldMatch, overlap
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking
-from pytest_rageval.scores.gold_matching import GoldMatch, ideal_labels
-from pytest_rageval.scores.measures import MEASURES, Labelled
+from pytest_rageval.scores.gold_matching import GoldMatch
+from pytest_rageval.scores.measures import MEASURES, Labelled, ideal_labels
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,10 @@ import pytest
 
 from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, Span
-from pytest_rageval.options.settings import Settings
+from pytest_rageval.options import DEFAULT_MATCH_SHARE
 from pytest_rageval.scores import gold_matching
-from pytest_rageval.scores.gold_matching import DEFAULT_MATCH_SHARE, GoldMatch, ideal_labels, match_by_id
+from pytest_rageval.scores.gold_matching import GoldMatch
+from pytest_rageval.scores.measures import ideal_labels, match_by_id
 from pytest_rageval.scores.near_duplicates import shingles
 
 
@@ -85,10 +86,6 @@ def test_ids_are_matched_alike_beside_passages_without_one() -> None:
             assert (
                 GoldMatch(ranking, gold).labels == GoldMatch(ranking, [*gold, Gold(text="elsewhere")]).labels
             )
-
-
-def test_one_default_for_the_option_and_the_measures() -> None:
-    assert Settings.match_share.default == DEFAULT_MATCH_SHARE
 
 
 @pytest.mark.parametrize(
