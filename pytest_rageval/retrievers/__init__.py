@@ -2,7 +2,8 @@
 
 - `Retriever` (here): calls the retriever under test and converts its results.
 - `adapters`: create a `Search` from each supported kind of retriever.
-- `result_shapes`: finds the documents in a result. `documents`: converts them. `fields`: their fields by path.
+- `results`: reads a result. `result_shapes`: finds the documents in it. `documents`: converts those that are no plain
+  dicts. `fields`: their fields by path.
 - `query_batcher`: groups questions into batches, for retrievers that accept several questions in one call.
 - `bm25`: a baseline retriever.
 """
@@ -24,8 +25,8 @@ from pytest_rageval.lib.foreign_values import as_identifier, id_key
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import KUse, Search
-from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
+from pytest_rageval.retrievers.results import retrieval_from
 
 if TYPE_CHECKING:
     from pytest_rageval.retrievers.query_batcher import QueryBatcher

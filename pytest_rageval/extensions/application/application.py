@@ -20,7 +20,8 @@ from pytest_rageval.lib.digests import digest
 from pytest_rageval.lib.foreign_values import as_mapping, is_async
 from pytest_rageval.lib.text import counted
 from pytest_rageval.retrievers.adapters.callables import async_if, context_of
-from pytest_rageval.retrievers.documents import is_document_list, retrieval_from
+from pytest_rageval.retrievers.documents import is_document_list
+from pytest_rageval.retrievers.results import retrieval_from
 
 TIMEOUT_S: Final = 60.0  # of a reply of an application at a URL
 ANSWER_NAMES: Final = (

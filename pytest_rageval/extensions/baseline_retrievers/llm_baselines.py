@@ -25,7 +25,7 @@ from pytest_rageval.models.api import LLM
 from pytest_rageval.models.messages import empty_reason
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.retrievers.adapters import callables
-from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.retrievers.results import retrieval_from
 
 MAX_TOKENS: Final = 96  # enough for a short paragraph; the packaged encoder reads 256 tokens in all
 SEPARATOR: Final = " [SEP] "  # BERT encoders read it as the end of a text

@@ -36,8 +36,8 @@ from pytest_rageval.lib.foreign_values import is_async
 from pytest_rageval.retrievers import FIXTURE, Retriever, failure_cause
 from pytest_rageval.retrievers.adapters import ADAPTERS, Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search
-from pytest_rageval.retrievers.documents import retrieval_from
 from pytest_rageval.retrievers.fields import FieldSample
+from pytest_rageval.retrievers.results import retrieval_from
 
 Call = tuple[str, int | None, Mapping[str, object]]  # the query, k and the context of a call
 

@@ -21,7 +21,7 @@ from pytest_rageval.lib.text import counted
 from pytest_rageval.retrievers import Retriever, replays_rankings
 from pytest_rageval.retrievers.adapters import Adapter, search_of
 from pytest_rageval.retrievers.adapters.callables import Search, async_if
-from pytest_rageval.retrievers.documents import retrieval_from
+from pytest_rageval.retrievers.results import retrieval_from
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.judged import JudgedTest
 from pytest_rageval.run.session import Session

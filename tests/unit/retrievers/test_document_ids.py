@@ -11,8 +11,9 @@ from pytest_rageval.calls.user_code import InvalidResult
 from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, Span
 from pytest_rageval.lib.spool import Spool
-from pytest_rageval.retrievers.documents import document_from, retrieval_from
+from pytest_rageval.retrievers.documents import document_from
 from pytest_rageval.retrievers.fields import FieldSample, value_at
+from pytest_rageval.retrievers.results import retrieval_from
 from pytest_rageval.scores.gold_matching import GoldMatch
 from pytest_rageval.scores.rankings import spooled
 

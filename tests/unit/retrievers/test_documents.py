@@ -19,8 +19,8 @@ from pytest_rageval.retrievers.documents import (
     TEXT_NAMES,
     corpus_from,
     document_from,
-    retrieval_from,
 )
+from pytest_rageval.retrievers.results import retrieval_from
 
 
 class _Method:

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_rageval.calls.user_code import InvalidResult, read_to_end
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.retrievers.documents import document_from, retrieval_from
+from pytest_rageval.retrievers.documents import document_from
+from pytest_rageval.retrievers.results import retrieval_from
 
 
 class _Prediction:
