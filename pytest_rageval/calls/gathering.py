@@ -24,6 +24,8 @@ LOOP_REQUIRED: Final = object()  # yielded by a coroutine that cannot continue w
 PAUSED: Final = object()  # yielded by a coroutine that lets the others of its block run first
 NOT_FINISHED: Final = object()  # returned for a coroutine that must continue in an event loop
 
+TICK_INTERVAL_S: Final = 0.1  # the interval of `tick` of a `BackgroundEventLoop`
+
 BLOCK: Final = 64
 """How many coroutines of a gathering with a limit take turns without an event loop, so that they read together."""
 
