@@ -2,17 +2,17 @@
 
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.gathering import gather_all, gather_results
 from pytest_rageval.calls.user_code import MAX_FAILURES
-from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, ReplyPending, Unscored
+from pytest_rageval.core.errors import InputError, NoGroundTruth, RagevalError, Unscored
 from pytest_rageval.core.evalset import EvalSet, Example
 from pytest_rageval.core.outcome import Outcome, Score, too_many_unscored
 from pytest_rageval.core.ranking import Ranking
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from pytest_rageval.models.gateway import Gateway
     from pytest_rageval.models.prompt_rendering import Prompts
     from pytest_rageval.models.rate_limits import Stall
-
-T = TypeVar("T")
 
 CORPUS_REMEDY: Final = (
     'Name the corpus that has them: rageval_evalset("…", corpus="docs/corpus.jsonl"); or write the texts into the '
@@ -95,15 +93,11 @@ class Evaluator:
         at the largest cut-off of `requests` and of all scores of the test.
         """
         k = _largest_cutoff([*requests, *all_requests])
-
-        async def evaluate(request: ScoreRequest) -> list[list[Outcome]]:
-            return await self._outcomes_of(components, evalset, request, k)
-
         timed = [request for request in requests if self._is_time(request)]
         others = [request for request in requests if request not in timed]
         outcomes = {
-            **self._for_each(components, timed, evaluate),
-            **self._for_each(components, others, evaluate),
+            **self._outcomes_at_once(components, evalset, timed, k),
+            **self._outcomes_at_once(components, evalset, others, k),
         }
         return {request: self._with_blame(request, outcomes) for request in requests}
 
@@ -157,39 +151,26 @@ class Evaluator:
                 {f"number {number}": error for number, error in enumerate(self.unanswered, 1)}, what="call"
             )
 
-    def _for_each(
-        self,
-        components: Components,
-        requests: Sequence[ScoreRequest],
-        work: Callable[[ScoreRequest], Awaitable[T]],
-    ) -> dict[ScoreRequest, T | RagevalError]:
-        """Run an async function for each request, all concurrently; return the results, or the errors.
+    def _outcomes_at_once(
+        self, components: Components, evalset: EvalSet, requests: Sequence[ScoreRequest], k: int
+    ) -> dict[ScoreRequest, list[list[Outcome]] | RagevalError]:
+        """Evaluate all scores concurrently; return their outcomes, or the errors.
 
-        ReplyPending is raised only after all calls have created the requests that they can create.
+        ReplyPending is raised only after all scores have created the requests that they can create.
         """
         if not requests:
             return {}
-        pending: list[ReplyPending] = []
 
-        async def result_or_error(request: ScoreRequest) -> T | RagevalError:
-            try:
-                return await work(request)
-            except RagevalError as error:
-                return error
-            except ReplyPending as error:
-                pending.append(error)
-                return RagevalError("it waits for a reply")
-
-        async def run_all() -> list[T | RagevalError]:
-            results = await gather_results(map(result_or_error, requests))
-            for result in (*pending, *results):
+        async def evaluate_all() -> list[list[list[Outcome]] | RagevalError]:
+            works = (self._outcomes_of(components, evalset, request, k) for request in requests)
+            results = await gather_results(works)
+            for result in results:
                 if isinstance(result, BaseException) and not isinstance(result, RagevalError):
                     raise result
-            return cast("list[T | RagevalError]", results)
+            return cast("list[list[list[Outcome]] | RagevalError]", results)
 
         inline = not any(self._needs_event_loop(components, request) for request in requests)
-        results = self._loop.run(run_all(), inline=inline)
-        return dict(zip(requests, results, strict=True))
+        return dict(zip(requests, self._loop.run(evaluate_all(), inline=inline), strict=True))
 
     async def _outcomes_of(
         self, components: Components, evalset: EvalSet, request: ScoreRequest, k: int
