@@ -18,9 +18,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_rageval.answers.judge import Comparator, Judge
-from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean, is_placeholder
+from pytest_rageval.core.errors import InputError, Planned, Unscored, did_you_mean
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.models.messages import is_placeholder
 from pytest_rageval.options.settings import Settings
 
 if TYPE_CHECKING:

@@ -4,11 +4,9 @@ Every message says what was found, where, what is allowed and what to do. The pl
 this package.
 """
 
-import re
 import traceback
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -149,27 +147,6 @@ class ReplyPending(BaseException):
     It is a `BaseException`, so that handlers of `Exception` in an evaluation or in the user's code do not treat it as
     a failed request.
     """
-
-
-REPLY_PLACEHOLDER: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
-"""Replaces the text of a reply in a plan. The group is the beginning of the request's key."""
-
-
-_UNKNOWN_ANSWERS: Final = count()
-
-
-def unknown_answer() -> str:
-    """Return a placeholder, unlike any other, for an answer of the user's generator, which a plan does not call."""
-    return f"⟪reply {next(_UNKNOWN_ANSWERS):016x}⟫"
-
-
-def is_placeholder(text: str) -> bool:
-    # Most texts are none, and each answer is checked.
-    return text[:1] == "⟪" and REPLY_PLACEHOLDER.fullmatch(text) is not None
-
-
-def has_placeholder(text: str) -> bool:
-    return REPLY_PLACEHOLDER.search(text) is not None
 
 
 class ContextOverflow(Unscored):

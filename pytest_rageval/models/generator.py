@@ -12,7 +12,7 @@ from typing import Final, Protocol, Self, cast
 from pytest_rageval.calls import identity_of
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import InvalidResult, UserCallable, bounded_text
-from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored, unknown_answer
+from pytest_rageval.core.errors import CallableError, ContextOverflow, Planned, Unscored
 from pytest_rageval.core.evalset import conversation_text, history_of
 from pytest_rageval.core.ranking import Document, texts_of
 from pytest_rageval.lib.digests import digest
@@ -20,7 +20,7 @@ from pytest_rageval.lib.foreign_values import has_parameter, signature_of
 from pytest_rageval.lib.text import counted
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import Reply, Request, empty_reason
+from pytest_rageval.models.messages import Reply, Request, empty_reason, unknown_answer
 from pytest_rageval.models.prompt_rendering import (
     DEFAULT_PROMPTS,
     FEW_SHOT_PROMPTS,

@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
+from itertools import count
 from json.encoder import encode_basestring
 from typing import Any, Final, Self, TypeVar
 
@@ -323,3 +324,24 @@ def replace_surrogates(value: T) -> T:
     if not isinstance(value, str) or value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # type: ignore[return-value]
+
+
+REPLY_PLACEHOLDER: Final = re.compile(r"⟪reply ([0-9a-f]{16})⟫")
+"""Replaces the text of a reply in a plan. The group is the beginning of the request's key."""
+
+
+_UNKNOWN_ANSWERS: Final = count()
+
+
+def unknown_answer() -> str:
+    """Return a placeholder, unlike any other, for an answer of the user's generator, which a plan does not call."""
+    return f"⟪reply {next(_UNKNOWN_ANSWERS):016x}⟫"
+
+
+def is_placeholder(text: str) -> bool:
+    # Most texts are none, and each answer is checked.
+    return text[:1] == "⟪" and REPLY_PLACEHOLDER.fullmatch(text) is not None
+
+
+def has_placeholder(text: str) -> bool:
+    return REPLY_PLACEHOLDER.search(text) is not None

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
-from pytest_rageval.core.errors import REPLY_PLACEHOLDER, MissingReplyError, RagevalError, Unscored
+from pytest_rageval.core.errors import MissingReplyError, RagevalError, Unscored
 from pytest_rageval.models.budget import Budget, Charge, Limits, max_reply_tokens, prompt_tokens
 from pytest_rageval.models.cache import Cache
 from pytest_rageval.models.client import RequestPolicy, Server
-from pytest_rageval.models.messages import BilledFailure, Reply, Request
+from pytest_rageval.models.messages import REPLY_PLACEHOLDER, BilledFailure, Reply, Request
 from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.proxied_request import Answer, ProxiedRequest
 from pytest_rageval.models.rate_limits import Limiter, Stall

@@ -47,10 +47,11 @@ from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import ListedAnswers, match_listed_answers, parse_citations
 from pytest_rageval.answers.comparators import highest, lowest
 from pytest_rageval.calls.gathering import gather_all
-from pytest_rageval.core.errors import NoGroundTruth, Undefined, is_placeholder
+from pytest_rageval.core.errors import NoGroundTruth, Undefined
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import YES_THRESHOLD, Evidence, Outcome, Score
 from pytest_rageval.lib.text import counted, join_first
+from pytest_rageval.models.messages import is_placeholder
 from pytest_rageval.scores.definition import (
     GOLD,
     MATCH_ITEMS,

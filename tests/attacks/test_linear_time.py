@@ -25,7 +25,6 @@ from pytest_rageval.answers.citations import match_listed_answers
 from pytest_rageval.answers.judge import replies as judge_replies
 from pytest_rageval.answers.judge import reply_json as judge_json
 from pytest_rageval.cli import console as show
-from pytest_rageval.core import errors
 from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.evalset import Gold
 from pytest_rageval.core.ranking import Document, Ranking, excerpt
@@ -256,9 +255,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "text.one_line": texts.one_line,
     "text.printable": texts.printable,
     "text.singular": texts.singular,
-    "errors.is_placeholder": lambda text: (
-        errors.is_placeholder(text),
-        errors.REPLY_PLACEHOLDER.findall(text),
+    "messages.is_placeholder": lambda text: (
+        reply.is_placeholder(text),
+        reply.REPLY_PLACEHOLDER.findall(text),
     ),
     "dialect.learn": lambda text: UnsupportedParams().learn(
         {"temperature": 1.0, "max_tokens": 5}, {"message": f"{text} unsupported", "detail": [text]}

@@ -14,13 +14,13 @@ from pytest_rageval.answers.judge import JudgeTask, Text, Verdict, record_tally
 from pytest_rageval.answers.judge.replies import unreadable_reply
 from pytest_rageval.answers.judge.tasks import COMPARE
 from pytest_rageval.calls.gathering import gather_results
-from pytest_rageval.core.errors import Planned, ReplyPending, Unscored, is_placeholder
+from pytest_rageval.core.errors import Planned, ReplyPending, Unscored
 from pytest_rageval.core.evalset import conversation_text, history_of
 from pytest_rageval.core.outcome import Tally
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.models.client import Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import Reply, Request, empty_reason
+from pytest_rageval.models.messages import Reply, Request, empty_reason, is_placeholder
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts, repair_prompt
 from pytest_rageval.models.summaries import describe_parameters
 from pytest_rageval.options.parsers import merge_parameters

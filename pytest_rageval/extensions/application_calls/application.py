@@ -15,18 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.calls.user_code import Call, count_completion, running_calls
-from pytest_rageval.core.errors import (
-    BudgetError,
-    InputError,
-    MissingReplyError,
-    RagevalError,
-    Unscored,
-    is_placeholder,
-)
+from pytest_rageval.core.errors import BudgetError, InputError, MissingReplyError, RagevalError, Unscored
 from pytest_rageval.extensions.application_calls.events import encode_event, split_into_events
 from pytest_rageval.models.client import RequestRefused, Server
 from pytest_rageval.models.gateway import Gateway
-from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply
+from pytest_rageval.models.messages import FIRST_RUN_LOCAL_SAMPLE, Reply, is_placeholder
 from pytest_rageval.models.proxied_request import (
     CHAT,
     EMBEDDINGS,

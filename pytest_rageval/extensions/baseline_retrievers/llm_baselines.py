@@ -19,10 +19,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pytest_rageval.calls.user_code import InvalidResult, read_to_end
-from pytest_rageval.core.errors import CallableError, InputError, Unscored, is_placeholder
+from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.core.ranking import Document, Ranking, Retrieval
 from pytest_rageval.models.api import LLM
-from pytest_rageval.models.messages import empty_reason
+from pytest_rageval.models.messages import empty_reason, is_placeholder
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, Prompts
 from pytest_rageval.retrievers.adapters import callables
 from pytest_rageval.retrievers.results import retrieval_from

@@ -30,11 +30,12 @@ from typing import Final, NamedTuple
 from pytest_rageval.answers.abstention import abstains
 from pytest_rageval.answers.citations import Citations, parse_citations, without_citations
 from pytest_rageval.calls.gathering import gather_all
-from pytest_rageval.core.errors import Undefined, is_placeholder
+from pytest_rageval.core.errors import Undefined
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence
 from pytest_rageval.core.ranking import Ranking, excerpt
 from pytest_rageval.lib.text import join_first
+from pytest_rageval.models.messages import is_placeholder
 from pytest_rageval.scores.definition import Family, Scored, ScoreDef, WorkedExample, each_example
 from pytest_rageval.scores.nuggets import SUPPORT, SUPPORTED
 from pytest_rageval.scores.pipeline import Pipeline, ResolvedScore

@@ -10,11 +10,12 @@ from typing import Any, Final, NoReturn, Self
 
 import pytest
 
-from pytest_rageval.core.errors import Planned, exception_text, has_placeholder
+from pytest_rageval.core.errors import Planned, exception_text
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.ranking import Ranking
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.text import counted
+from pytest_rageval.models.messages import has_placeholder
 from pytest_rageval.models.usage import ESTIMATED, Usage
 from pytest_rageval.options import all_options
 from pytest_rageval.options.settings import Settings

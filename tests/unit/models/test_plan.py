@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_rageval.core.errors import REPLY_PLACEHOLDER
 from pytest_rageval.models.budget import prompt_tokens
-from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.messages import REPLY_PLACEHOLDER, Reply, Request
 from pytest_rageval.models.prices import Price, Prices
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.models.sources import PlanSource

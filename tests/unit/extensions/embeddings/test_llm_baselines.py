@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from pytest_rageval.core.errors import REPLY_PLACEHOLDER, CallableError, InputError, Unscored
+from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
     FeedbackRetriever,
@@ -16,6 +16,7 @@ from pytest_rageval.extensions.baseline_retrievers.llm_baselines import (
 )
 from pytest_rageval.extensions.embeddings.dense import DenseRetriever
 from pytest_rageval.models.api import LLM
+from pytest_rageval.models.messages import REPLY_PLACEHOLDER
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, build_prompts
 from tests.llm_server import Cut, Fault, LLMServer
 from tests.unit.extensions.embeddings.planar import Planar, Turned
