@@ -11,7 +11,15 @@ from pytest_rageval.core.outcome import REFERENCE_LATENCY, Score
 from pytest_rageval.core.policy import SMALL_SET
 from pytest_rageval.gate.comparison import Comparison
 from pytest_rageval.gate.drop_tests import MIN_CLUSTERS, DropTestResult
-from pytest_rageval.gate.sentences import chance_text, change_text, format_number, lost_text, odds, power_text
+from pytest_rageval.gate.sentences import (
+    chance_text,
+    change_text,
+    format_number,
+    ids_text,
+    lost_text,
+    odds,
+    power_text,
+)
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import (
     Measured,
@@ -19,7 +27,6 @@ from pytest_rageval.gate.verdict import (
     Status,
     Verdict,
     format_against,
-    ids_text,
     inconclusive,
     is_violated,
     mean_bounds,

@@ -15,7 +15,6 @@ from pytest_rageval.gate.verdict import (
     ThresholdResult,
     Verdict,
     bounds_at_risk,
-    coin_toss_text,
     format_against,
     inconclusive,
     is_violated,
@@ -38,6 +37,7 @@ anchor_warnings: Final = Lazy("gate.slices", "anchor_warnings")
 baseline_verdict: Final = Lazy("gate.comparison_verdicts", "baseline_verdict")
 blind_text: Final = Lazy("gate.comparison_verdicts", "blind_text")
 comparison_warnings: Final = Lazy("gate.comparison_verdicts", "comparison_warnings")
+coin_toss_text: Final = Lazy("gate.sentences", "coin_toss_text")
 names_minimum: Final = Lazy("gate.comparison_verdicts", "names_minimum")
 ratio_verdict: Final = Lazy("gate.comparison_verdicts", "ratio_verdict")
 
@@ -265,7 +265,9 @@ def _verdict_without_test_warnings(measured: Measured, threshold: Threshold) -> 
             )
             unclear.append(inconclusive(threshold, text, brief))
         else:
-            violated[keyword] = text + coin_toss_text(measured, bound), brief
+            # Of the same retriever, a score without models is the same in each run.
+            toss = "" if measured.deterministic else coin_toss_text(score, bound)
+            violated[keyword] = f"{text}{toss}", brief
     for keyword, text in bounds_at_risk(score, threshold, "retriever"):
         violated.setdefault(keyword, (text, f"{keyword} is violated where the retriever failed"))
     at_risk = [text for _, text in bounds_at_risk(score, threshold, "retriever", "run")]

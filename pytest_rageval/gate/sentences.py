@@ -1,14 +1,18 @@
 """The sentences of verdicts: counts, sizes, chance, and what cannot be compared."""
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from math import sqrt
+from statistics import NormalDist, stdev
+from typing import TYPE_CHECKING, Final
 
-from pytest_rageval.baseline.entries import BaselineScore
-from pytest_rageval.core.outcome import Score
-from pytest_rageval.gate.comparison import Comparison, QuestionChanges
-from pytest_rageval.gate.drop_tests import DropTestResult
-from pytest_rageval.gate.verdict import ids_text, reasons_text
-from pytest_rageval.lib.text import counted, join_first
-from pytest_rageval.stats.intervals import SCORE_TOLERANCE
+from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.lib.text import counted, join_counted, join_first
+from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
+
+if TYPE_CHECKING:
+    from pytest_rageval.baseline.entries import BaselineScore
+    from pytest_rageval.gate.comparison import Comparison, QuestionChanges
+    from pytest_rageval.gate.drop_tests import DropTestResult
 
 MAX_WORSE_IDS: Final = 5  # number of examples that an unsure verdict names
 
@@ -19,9 +23,18 @@ RARE: Final = 0.001  # a smaller p-value is not printed more precisely
 MIN_CHANGED: Final = 5  # with fewer changed questions the number of needed questions is a guess
 
 
+COIN_TOSS: Final = 0.2  # from this probability of the other verdict on, a bound on a mean is a coin toss
+
+MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown
+
+MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
+
+MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
+
+
 def change_text(
     score: Score,
-    drop: DropTestResult,
+    drop: "DropTestResult",
     max_drop: float | None = None,
     *,
     minimum: float | None = None,
@@ -57,7 +70,7 @@ def change_text(
     return f"{text}: {counts}{named}{_examples_text(comparison)}"
 
 
-def chance_text(drop: DropTestResult, alpha: float) -> str:
+def chance_text(drop: "DropTestResult", alpha: float) -> str:
     """Return how often chance alone gives such a drop: "Chance alone: about 1 in 60 comparisons".
 
     A drop beyond `max_drop` is compared with chance at a true drop of `max_drop`. If the drop is not significant, the
@@ -82,7 +95,7 @@ def odds_text(p_value: float) -> str:
     return f"{how} 1 in {_often(number, 2):,} comparisons"
 
 
-def odds(drop: DropTestResult) -> tuple[str, str]:
+def odds(drop: "DropTestResult") -> tuple[str, str]:
     """Return in how many comparisons chance does this once, and the number from which on that fails.
 
     Both have as many digits as are needed to tell them apart.
@@ -122,7 +135,7 @@ def format_number(number: float) -> str:
     return f"{round(number, 3) + 0.0:.3f}"
 
 
-def _examples_text(comparison: Comparison) -> str:
+def _examples_text(comparison: "Comparison") -> str:
     parts = []
     if failed := comparison.failed:
         parts.append(
@@ -136,7 +149,7 @@ def _examples_text(comparison: Comparison) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> str:
+def power_text(score: Score, drop: "DropTestResult", *, strict: bool = False) -> str:
     comparison, detectable, needed = drop.comparison, drop.detectable_drop, drop.examples_needed
     questions, changed = counted(comparison.n, "question"), sum(1 for _ in comparison.changed_pairs)
     # From a few changed questions their number would be a false precision.
@@ -150,7 +163,7 @@ def power_text(score: Score, drop: DropTestResult, *, strict: bool = False) -> s
     return f". {questions} show drops above about {detectable:.2g}; {smaller} {number}"
 
 
-def lost_text(comparison: Comparison) -> str:
+def lost_text(comparison: "Comparison") -> str:
     """Return which examples had a score and have none now, as the beginning of what follows if they score lowest."""
     lost = comparison.lost
     return (
@@ -159,7 +172,7 @@ def lost_text(comparison: Comparison) -> str:
     )
 
 
-def removal_text(before: BaselineScore, changes: QuestionChanges, max_removed: float) -> str:
+def removal_text(before: "BaselineScore", changes: "QuestionChanges", max_removed: float) -> str:
     """Return that more of the baseline's questions are gone than the share that is allowed; empty if they are not."""
     gone = len(changes.gone)
     if gone <= max_removed * changes.before + SCORE_TOLERANCE:
@@ -175,3 +188,45 @@ def removal_text(before: BaselineScore, changes: QuestionChanges, max_removed: f
         f"is meant to change, write the {before.kind} of the new one with the retriever of the commit to compare with: "
         f"{before.options}"
     )
+
+
+def coin_toss_text(score: Score, bound: float) -> str:
+    """Return how many other sets of such questions would pass, if that is many; else empty."""
+    if score.n < MIN_COIN_TOSS or score.statistic is not MEAN:
+        return ""
+    error = stdev(score.values) / sqrt(score.n)
+    chance = NormalDist().cdf(-abs(score - bound) / error) if error else 0.0
+    if chance < COIN_TOSS:
+        return ""
+    return (
+        f". Improve the retriever, or add questions: {score.n} are too few to tell, as about 1 in {round(1 / chance)} "
+        "other samples of that size would pass"
+    )
+
+
+def excluded_failures_warnings(score: Score) -> Iterator[str]:
+    """Yield a warning that the mean of a score without bounds excludes examples on which the retriever failed."""
+    failed = score.lacking("retriever")
+    if failed:
+        mean = score.counting(score.reach[0], "retriever")
+        yield f"{excluded_text(score, failed)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
+
+
+def excluded_text(score: Score, unscored: Sequence[Outcome]) -> str:
+    """Return how many examples the mean is without, and why."""
+    some = "1 example that has" if len(unscored) == 1 else f"{len(unscored)} examples that have"
+    return f"the {score.statistic.name} without {some} no score: {reasons_text(unscored)}"
+
+
+def reasons_text(unscored: Sequence[Outcome]) -> str:
+    """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
+    reasons: dict[str, list[str]] = {}
+    for outcome in unscored:
+        reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
+    by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
+    listed = [f"{reason} ({ids_text(ids)})" for reason, ids in by_frequency]
+    return join_counted(listed, MAX_LISTED_REASONS, " reasons")
+
+
+def ids_text(names: Sequence[str]) -> str:
+    return join_first(names, MAX_LISTED_IDS)

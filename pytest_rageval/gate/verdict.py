@@ -3,15 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
-from statistics import NormalDist, stdev
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_rageval.core.errors import Cause, RagevalError
-from pytest_rageval.core.outcome import Outcome, Score
+from pytest_rageval.core.outcome import Score
 from pytest_rageval.gate.threshold import Threshold
-from pytest_rageval.lib.text import join_counted, join_first
-from pytest_rageval.stats.intervals import MEAN, SCORE_TOLERANCE
+from pytest_rageval.lib.lazy import Lazy
+from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 if TYPE_CHECKING:
     from pytest_rageval.baseline.entries import BaselineScore
@@ -24,15 +22,7 @@ WORST_FIRST: Final[tuple[Status, ...]] = ("error", "fail", "inconclusive", "pass
 
 UNSURE: Final = "UNSURE: "  # begins the reason of an inconclusive verdict, and of no other
 
-COIN_TOSS: Final = 0.2  # from this probability of the other verdict on, a bound on a mean is a coin toss
-
-MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown
-
-
-MAX_LISTED_IDS: Final = 10  # number of examples whose ids a text lists
-
-
-MAX_LISTED_REASONS: Final = 3  # number of different reasons for a missing score that a text lists
+excluded_text: Final = Lazy("gate.sentences", "excluded_text")  # few examples have no score
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +82,6 @@ def is_violated(mean: float, keyword: str, bound: float) -> bool:
     return mean < bound - SCORE_TOLERANCE if keyword == "min" else mean > bound + SCORE_TOLERANCE
 
 
-def coin_toss_text(measured: Measured, bound: float) -> str:
-    """Return how many other sets of such questions would pass, if that is many; "" where only the retriever varies."""
-    score = measured.score
-    if measured.deterministic or score.n < MIN_COIN_TOSS or score.statistic is not MEAN:
-        return ""
-    error = stdev(score.values) / sqrt(score.n)
-    chance = NormalDist().cdf(-abs(score - bound) / error) if error else 0.0
-    if chance < COIN_TOSS:
-        return ""
-    return (
-        f". Improve the retriever, or add questions: {score.n} are too few to tell, as about 1 in {round(1 / chance)} "
-        "other samples of that size would pass"
-    )
-
-
-def excluded_failures_warnings(score: Score) -> Iterator[str]:
-    """Yield a warning that the mean of a score without bounds excludes examples on which the retriever failed."""
-    failed = score.lacking("retriever")
-    if failed:
-        mean = score.counting(score.reach[0], "retriever")
-        yield f"{excluded_text(score, failed)}; with {score.reach[0]:g} for each of them it would be {mean:.3f}"
-
-
 def bounds_at_risk(score: Score, threshold: Threshold, *causes: Cause) -> Iterator[tuple[str, str]]:
     """Yield the bounds that are violated if examples unscored for these causes count with the worst score, and why."""
     unscored = score.lacking(*causes)
@@ -157,26 +124,6 @@ def format_against(number: float, bound: float) -> str:
     """Format a number with three decimals, or as many as are needed to show on which side of the bound it is."""
     texts = (f"{number:.{digits}f}" for digits in range(3, 12))
     return next((text for text in texts if (number - bound) * (float(text) - bound) > 0), f"{number:.12f}")
-
-
-def excluded_text(score: Score, unscored: Sequence[Outcome]) -> str:
-    """Return how many examples the mean is without, and why."""
-    some = "1 example that has" if len(unscored) == 1 else f"{len(unscored)} examples that have"
-    return f"the {score.statistic.name} without {some} no score: {reasons_text(unscored)}"
-
-
-def reasons_text(unscored: Sequence[Outcome]) -> str:
-    """Return the reasons why examples have no score, the most frequent first, each with the ids of its examples."""
-    reasons: dict[str, list[str]] = {}
-    for outcome in unscored:
-        reasons.setdefault(str(outcome.unscored or outcome.undefined), []).append(outcome.example.id)
-    by_frequency = sorted(reasons.items(), key=lambda reason_and_ids: -len(reason_and_ids[1]))
-    listed = [f"{reason} ({ids_text(ids)})" for reason, ids in by_frequency]
-    return join_counted(listed, MAX_LISTED_REASONS, " reasons")
-
-
-def ids_text(names: Sequence[str]) -> str:
-    return join_first(names, MAX_LISTED_IDS)
 
 
 @dataclass(frozen=True, slots=True)

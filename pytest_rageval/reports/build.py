@@ -14,7 +14,7 @@ from pytest_rageval.core.errors import RagevalError
 from pytest_rageval.core.outcome import Outcome, Places, Score
 from pytest_rageval.core.policy import DEFAULT
 from pytest_rageval.core.spec import SCORE_KEYWORDS, ScoreRequest, Spec, score_name
-from pytest_rageval.gate.verdict import ThresholdResult, Verdict, excluded_failures_warnings
+from pytest_rageval.gate.verdict import ThresholdResult, Verdict
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.lib.spool import Spool, spooled_map
 from pytest_rageval.lib.text import counted, printable
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from pytest_rageval.scores.definition import ScoreDef
     from pytest_rageval.scores.pipeline import Dependencies
 
+excluded_failures_warnings: Final = Lazy(
+    "gate.sentences", "excluded_failures_warnings"
+)  # only without a verdict
 explain_verdict: Final = Lazy("reports.questions", "explain")  # only where a score dropped, or failed
 near_misses: Final = Lazy("evalsets.field_map", "near_misses")  # few eval sets have unknown keys
 # Only for reports that show every question.
