@@ -1,7 +1,4 @@
-"""What `BackgroundEventLoop` is made of: the thread of the loop, a pool of daemon threads, and coroutines.
-
-The loop is used if an evaluation waits for model requests or for the user's async code.
-"""
+"""What `BackgroundEventLoop` is made of: the thread of the loop, and a pool of daemon threads."""
 
 import asyncio
 import contextlib
@@ -144,11 +141,7 @@ class LoopThread(threading.Thread):
         tick: Callable[[], None],
         cancel_callbacks: Iterable[Callable[[], None]],
     ) -> T:
-        """Run a coroutine and return its result. Functions that it passes to `call` run in the calling thread.
-
-        If an exception is raised in the calling thread meanwhile, the coroutine and its pending calls are cancelled,
-        `cancel_callbacks` are called in the loop, and the exception is raised.
-        """
+        """Run a coroutine as `BackgroundEventLoop.run` does; if it is cancelled, the callbacks run in the loop."""
         self._cancel_calls()
         future = self.submit(coroutine)
         future.add_done_callback(lambda _: self._wake())

@@ -379,7 +379,6 @@ def _test_warnings(drop: DropTestResult, status: Status, *, is_small_set: bool) 
 MIN_TIME_S: Final = 1e-9
 """A measured time of 0 counts as the resolution of a clock, a nanosecond, since times are divided by it."""
 
-
 MIN_EXAMPLES: Final = 6  # with fewer examples the interval of a ratio of medians is too narrow
 
 

@@ -22,7 +22,6 @@ RARE: Final = 0.001  # a smaller p-value is not printed more precisely
 
 MIN_CHANGED: Final = 5  # with fewer changed questions the number of needed questions is a guess
 
-
 COIN_TOSS: Final = 0.2  # from this probability of the other verdict on, a bound on a mean is a coin toss
 
 MIN_COIN_TOSS: Final = 10  # with fewer questions the spread of their scores is unknown

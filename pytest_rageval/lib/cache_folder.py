@@ -15,7 +15,6 @@ GITIGNORE: Final = "*\n"
 
 GROUP_AND_OTHERS: Final = 0o077  # the permission bits of all users except the owner
 
-
 EVERYBODY_WRITES: Final = 0o002
 SYSTEM_OWNER: Final = 0  # the user id of root
 

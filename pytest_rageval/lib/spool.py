@@ -25,7 +25,6 @@ WRITE_BUFFER_BYTES: Final = 1_000_000  # the size of the write buffer. A spool w
 NOT_COMPUTED: Final = -(2**63)  # the place of a list item that has not been computed yet
 SCALARS: Final = frozenset({str, float, int, bool, NoneType})  # the plain types that contain no other values
 
-
 COLLECTION_THRESHOLDS: Final = (10_000, 20, 20)
 
 

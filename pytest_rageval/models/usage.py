@@ -11,7 +11,6 @@ from pytest_rageval.lib.text import counted
 
 COUNTERS: Final = ("cost_at", "unpriced_at", "batches")
 
-
 UNKNOWN_ANSWER_TOKENS: Final = 200
 """The estimated length of an answer of the user's generator, which a plan does not call."""
 

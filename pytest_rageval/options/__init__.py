@@ -53,7 +53,6 @@ DEFAULT_PATIENCE_S: Final = 300.0  # without any reply, before a server is given
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-
 Effect = Literal[
     "sends nothing",  # no request is sent: a missing reply is an error, unless a source of replies has another
     "lacks replies",  # replies, and so results, may be missing: a test may receive stubs in their place

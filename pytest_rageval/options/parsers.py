@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
@@ -70,21 +71,17 @@ def number_parser(kind: Callable[[str], N], fits: Callable[[N], bool], allowed: 
     return parse
 
 
-INFINITY: Final = float("inf")
-
 parse_count: Final = number_parser(int, lambda value: value >= 0, "a whole number, at least 0")
 parse_positive_int: Final = number_parser(int, lambda value: value >= 1, "a whole number, at least 1")
-parse_seconds: Final = number_parser(float, lambda value: 0 < value < INFINITY, "a number of seconds above 0")
-parse_rate: Final = number_parser(float, lambda value: 0 < value < INFINITY, "a number above 0")
-parse_amount: Final = number_parser(float, lambda value: 0 <= value < INFINITY, "an amount, at least 0")
+parse_seconds: Final = number_parser(float, lambda value: 0 < value < inf, "a number of seconds above 0")
+parse_rate: Final = number_parser(float, lambda value: 0 < value < inf, "a number above 0")
+parse_amount: Final = number_parser(float, lambda value: 0 <= value < inf, "an amount, at least 0")
 parse_odd_int: Final = number_parser(
     int,
     lambda value: value >= 1 and value % 2 == 1,
     "an odd whole number, at least 1: an even number of votes may be tied",
 )
-parse_temperature: Final = number_parser(
-    float, lambda value: 0 <= value < float("inf"), "a number, at least 0"
-)
+parse_temperature: Final = number_parser(float, lambda value: 0 <= value < inf, "a number, at least 0")
 parse_share: Final = number_parser(float, lambda value: 0 <= value <= 1, "a share between 0 and 1")
 parse_positive_share: Final = number_parser(float, lambda value: 0 < value <= 1, "a share above 0, at most 1")
 

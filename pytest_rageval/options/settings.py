@@ -34,7 +34,6 @@ Tier = Literal["flex", "batch"]
 Api = Literal["chat", "responses"]
 """The API of a model: `/chat/completions`, or `/responses` for models without chat completions."""
 
-
 MODEL_USES: Final = ("generator", "judge", "comparator")
 """What scores use. The comparator compares answers, and may be the judge, who may also judge other texts."""
 

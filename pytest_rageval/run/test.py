@@ -155,12 +155,6 @@ class TestRun(JudgedTest):
             raise InputError(f"{EVALSET} takes one path, found ({', '.join(arguments)}). Write {form}.")
         return self.session.sources.evalset(marker.args[0], bases=self.marked.bases, keywords=marker.kwargs)
 
-    def evaluate_markers(self) -> list[str]:
-        try:
-            return self._evaluate_markers()
-        except RagevalError as error:
-            return [str(error)]
-
     def violations(self) -> list[str]:
         """Return the messages of `score` calls with a bound that failed or ended as an error."""
         return list(dict.fromkeys(self._violations))
@@ -240,7 +234,8 @@ class TestRun(JudgedTest):
         agreements = {"agreement": self._agreements} if self._agreements else {}
         return {"evalset": evalset, **super().results(describe=describe, explain=explain), **agreements}
 
-    def _evaluate_markers(self) -> list[str]:
+    def evaluate_markers(self) -> list[str]:
+        """Evaluate and judge the thresholds of the test's markers; return the errors."""
         thresholds, mistakes = [], []
         # `markers` returns the closest marker first. Reversed, the thresholds are in the order of the file.
         for marker in reversed(self.marked.markers("rageval_threshold")):
@@ -252,10 +247,12 @@ class TestRun(JudgedTest):
         if mistakes:
             # No request is sent: the test ends as an error, whatever its other scores are.
             return mistakes
-        problems: Sequence[str] | None = self.session.hook.pytest_rageval_evaluate(
-            test=self, thresholds=thresholds
-        )
-        return self._evaluate(thresholds) if problems is None else list(problems)
+        hook = self.session.hook
+        try:
+            problems: Sequence[str] | None = hook.pytest_rageval_evaluate(test=self, thresholds=thresholds)
+            return self._evaluate(thresholds) if problems is None else list(problems)
+        except RagevalError as error:
+            return [str(error)]
 
     def _evaluate(self, thresholds: Sequence[Threshold]) -> list[str]:
         problems = self.before()

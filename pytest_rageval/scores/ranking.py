@@ -182,7 +182,6 @@ FAMILY: Final = Family(
     ),
 )
 
-
 CONDENSED: Final = "condensed"  # family of scores of judged documents alone
 
 
