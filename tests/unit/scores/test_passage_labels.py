@@ -57,3 +57,18 @@ def test_any_answer_of_a_set_makes_a_passage_useful(world, example, annotator):
     case = example("q", "gold", answer_set=(("Ada",), ("Bob", "Robert")))
     assert world.evaluate(f"{annotator}.p@3", case)[0].value == pytest.approx(2 / 3)
     assert world.evaluate(f"{annotator}.map@3", case)[0].value == pytest.approx((1 + 2 / 3) / 2)
+
+
+@pytest.mark.parametrize("part", ["p", "recall", "map", "mrr", "ndcg", "hit"])
+def test_a_grade_of_relevance_counts_from_half_on(world, example, part):
+    world.rankings["q"], world.relevance = ["a", "b"], {"a": 0.5, "b": 0.4}
+    (outcome,) = world.evaluate(f"relevance.{part}@2", example("q", answers=("x",)))
+    assert outcome.value == (0.5 if part == "p" else 1.0)
+
+
+def test_no_passage_is_searched_for_a_long_form_reference(world, example):
+    world.rankings["q"] = ["Ada was the first to program."]
+    case = example("q", "gold", reference="Ada was the first to program.")
+    (outcome,) = world.evaluate("contains.p@1", case)
+    assert (outcome.value, outcome.unscored) == (None, "no reference answers")
+    assert world.evaluate("erag.p@1", case)[0].value == 1.0

@@ -2,17 +2,13 @@
 
 import asyncio
 import json
-import threading
-from types import SimpleNamespace
 
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.answers.judge.llm_judge import MAX_QUOTED_LENGTH, LLMJudge, Voting
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
-from pytest_rageval.answers.judge.user_judge import adapt_judge
-from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.core.errors import CallableError, Unscored
+from pytest_rageval.core.errors import Unscored
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, repair_prompt
 from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION
 from pytest_rageval.models.server import RemoteServer
@@ -27,16 +23,7 @@ def said(grade: object, explanation: object = "So it is.") -> str:
 
 @pytest.mark.parametrize(
     "reply",
-    [
-        said(4, "The year\nis missing."),
-        f"\n{said(4, ' The year is missing. ')} ",
-        f"```json\n{said(4, 'The year is missing.')}\n```",
-        f"```\n{said(4, 'The year is missing.')}\n```\n",
-        '{"grade": 4, "explanation": "The year is missing.", "sure": true}',
-        f"Here it is:\n```json\n{said(4, 'The year is missing.')}\n```\nThat is all.",
-        f"Here it is: {said(4, 'The year is missing.')}",
-        said("4", "The year is missing."),
-    ],
+    [said(4, "The year\nis missing."), f"\n{said(4, ' The year is missing. ')} "],
 )
 def test_a_reply_that_is_a_json_object_is_a_rating(reply: str) -> None:
     assert parse_rating(reply) == (4.0, "The year is missing.")
@@ -168,54 +155,3 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
         _judge(ScriptedGateway()).identity(RATE[other]).values() for other in CRITERIA if other != criterion
     ]
     assert all(list(identity.values()) != list(other) for other in others)
-
-
-@pytest.mark.parametrize(
-    ("returned", "rating"),
-    [
-        ((4, "The year is missing."), (4.0, "The year is missing.")),
-        ([1, ""], (1.0, "")),
-        (Verdict(3.5, "Between."), (3.5, "Between.")),
-        (5, (5.0, "")),
-    ],
-)
-def test_a_judge_of_the_users_rates(loop: BackgroundEventLoop, returned: object, rating: Verdict) -> None:
-    """The user's `rate` is called in the test's thread, with the rated texts and the texts to rate against as lists."""
-    seen: list[object] = []
-
-    def rate(*arguments: object) -> object:
-        seen.extend([*arguments, threading.get_ident()])
-        return returned
-
-    judge = adapt_judge(SimpleNamespace(compare=print, rate=rate), loop)
-    assert loop.run(judge.ask(RATE["correctness"], "How far?", ("five",), ("5 km",))) == rating
-    assert seen == ["correctness", "How far?", ["five"], ["5 km"], threading.get_ident()]
-
-
-@pytest.mark.parametrize(
-    "returned",
-    [0, 0.5, 5.5, "5", True, (True, "why"), (4, 4), (4, "why", "more"), float("nan"), [None, "why"]],
-)
-def test_anything_else_that_it_returns_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: returned), loop)
-    with pytest.raises(CallableError) as caught:
-        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
-    assert f"rageval_judge.rate returned {returned!r} for 'How far?'" in str(caught.value)
-    assert "Return a grade from 1 to 5, or (grade, explanation), or None" in str(caught.value)
-
-
-def test_none_means_no_rating(loop: BackgroundEventLoop) -> None:
-    judge = adapt_judge(SimpleNamespace(compare=print, rate=lambda *_: None), loop)
-    with pytest.raises(Unscored, match="the judge gave no rating"):
-        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
-
-
-def test_a_judge_without_rate_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    judge = adapt_judge(SimpleNamespace(compare=print), loop)
-    with pytest.raises(CallableError) as caught:
-        loop.run(judge.ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
-    assert str(caught.value).startswith(
-        "rageval_judge lacks the method rate(criterion, question, rated, against), which the scores judged.* need.\n"
-        "Add it (sync or async; a grade from 1 to 5, and why)"
-    )
-    assert judge.identity(RATE["correctness"]) == {"": "none"}

@@ -1,5 +1,6 @@
 """The user's own judge: the fixture rageval_judge."""
 
+import math
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -8,70 +9,168 @@ import numpy as np
 import pytest
 
 from pytest_rageval.answers.comparators import GradedComparator
-from pytest_rageval.answers.judge import Verdict
+from pytest_rageval.answers.judge import JudgeTask, Verdict
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.answers.judge.user_judge import adapt_judge
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.errors import CallableError, InputError, Unscored
 from pytest_rageval.scores.arena import PREFER
+from pytest_rageval.scores.judged import RATE
+from pytest_rageval.scores.nuggets import SUPPORT
+from pytest_rageval.scores.relevance import RELEVANT
 from pytest_rageval.scores.sufficiency import ENOUGH
 
-
-def _compare(loop: BackgroundEventLoop, method: Any, *references: str) -> float:
-    judge = adapt_judge(SimpleNamespace(compare=method), loop)
-    return loop.run(judge.compare("How far?", references or ("5 km",), "five kilometres"))
-
-
-@pytest.mark.parametrize(("returned", "score"), [(True, 1.0), (False, 0.0), (1, 1.0), (0, 0.0), (0.25, 0.25)])
-def test_a_verdict_is_a_bool_or_a_number(loop: BackgroundEventLoop, returned: float, score: float) -> None:
-    async def judge(*_: object) -> float:
-        return returned
-
-    for method in (lambda *_: returned, judge):
-        verdict = _compare(loop, method)
-        assert (verdict, type(verdict)) == (score, float)
+QUESTION = "How far?"
+TASKS: dict[str, tuple[JudgeTask[Any], *tuple[Any, ...]]] = {
+    "compare": (COMPARE, ("5 km", "5000 m"), "five kilometres"),
+    "grade": (GRADE, ("5 km",), "five"),
+    "sufficient": (ENOUGH, ("5 km",)),
+    "prefer": (PREFER, "5 km", "6 km"),
+    "rate": (RATE["correctness"], ("five",), ("5 km",)),
+    "support": (SUPPORT, ("5 km", "by bus"), "It is 5 km."),
+    "relevant": (RELEVANT, "It is 5 km."),
+}
+"""The tasks, each with texts to judge, by the judge's method."""
 
 
-def test_question_references_and_prediction_are_handed_over(loop: BackgroundEventLoop) -> None:
-    seen: list[object] = []
-
-    def judge(*arguments: object) -> bool:
-        seen.extend([*arguments, threading.get_ident()])
-        return True
-
-    _compare(loop, judge, "5 km", "5000 m")
-    assert seen == ["How far?", ["5 km", "5000 m"], "five kilometres", threading.get_ident()]
+def _ask(loop: BackgroundEventLoop, name: str, method: Any) -> Any:
+    task, *texts = TASKS[name]
+    judge = adapt_judge(SimpleNamespace(**{"compare": print, name: method}), loop)
+    return loop.run(judge.ask(task, QUESTION, *texts))
 
 
-def test_none_means_no_verdict(loop: BackgroundEventLoop) -> None:
-    with pytest.raises(Unscored, match="the judge gave no verdict"):
-        _compare(loop, lambda *_: None)
-
-
-@pytest.mark.parametrize("returned", ["yes", 1.5, -0.1, float("nan"), [True]])
-def test_anything_else_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    with pytest.raises(CallableError) as caught:
-        _compare(loop, lambda *_: returned)
-    assert f"rageval_judge.compare returned {returned!r} for 'How far?'" in str(caught.value)
-    assert "Return True or False, a number between 0 and 1, or None" in str(caught.value)
+def _compare(loop: BackgroundEventLoop, method: Any) -> float:
+    return _ask(loop, "compare", method)
 
 
 @pytest.mark.parametrize(
-    ("returned", "verdict"),
-    [(False, (0.0, "")), ((True, "All is there."), (1.0, "All is there.")), ([0.5, "Half."], (0.5, "Half."))],
+    ("name", "returned", "verdict"),
+    [
+        ("compare", True, 1.0),
+        ("compare", False, 0.0),
+        ("compare", 1, 1.0),
+        ("compare", 0, 0.0),
+        ("compare", 0.25, 0.25),
+        ("grade", 0.25, 0.25),
+        ("sufficient", False, (0.0, "")),
+        ("sufficient", (True, "All is there."), (1.0, "All is there.")),
+        ("sufficient", [0.5, "Half."], (0.5, "Half.")),
+        ("prefer", 0, (0, "")),
+        ("prefer", 1, (1, "")),
+        ("prefer", np.int64(2), (2, "")),
+        ("prefer", (2, "It is 6 km."), (2, "It is 6 km.")),
+        ("rate", (4, "The year is missing."), (4.0, "The year is missing.")),
+        ("rate", [1, ""], (1.0, "")),
+        ("rate", Verdict(3.5, "Between."), (3.5, "Between.")),
+        ("rate", 5, (5.0, "")),
+        ("support", ["support", "not_support"], (1.0, 0.0)),
+        ("support", ("support", "partial_support"), (1.0, 0.5)),
+        ("support", [True, False], (1.0, 0.0)),
+        ("support", [1, 0.0], (1.0, 0.0)),
+        ("relevant", 0.5, 0.5),
+    ],
 )
-def test_a_verdict_on_a_context_may_be_explained(loop, returned, verdict):
-    judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
-    assert loop.run(judge.ask(ENOUGH, "How far?", ["5 km"])) == verdict
+def test_what_a_method_may_return(loop: BackgroundEventLoop, name: str, returned: Any, verdict: Any) -> None:
+    """Several texts are handed over as a list. A method that is not async is called in the test's thread."""
+    seen: list[object] = []
+    threads: list[int] = []
+
+    def method(*arguments: object) -> object:
+        seen.append([*arguments])
+        threads.append(threading.get_ident())
+        return returned
+
+    async def coroutine(*arguments: object) -> object:
+        return method(*arguments)
+
+    for function in (method, coroutine):
+        given = _ask(loop, name, function)
+        assert given == verdict
+        number = given.value if isinstance(given, Verdict) else given
+        assert type(number) is {"prefer": int, "support": tuple}.get(name, float)
+    task, *texts = TASKS[name]
+    texts = [text if isinstance(text, str) else list(text) for text in texts]
+    assert seen == [[*task.criterion, QUESTION, *texts]] * 2
+    assert threads[0] == threading.get_ident()
 
 
-@pytest.mark.parametrize("returned", ["yes", (True, 1), (2, "why"), ("why", True), (True, "why", "more")])
-def test_any_other_verdict_on_a_context_is_an_error(loop: BackgroundEventLoop, returned: object) -> None:
-    judge = adapt_judge(SimpleNamespace(compare=print, sufficient=lambda *_: returned), loop)
+@pytest.mark.parametrize(
+    ("name", "returned", "reason"),
+    [
+        ("compare", None, "the judge gave no verdict"),
+        ("prefer", None, "the judge gave no verdict"),
+        ("rate", None, "the judge gave no rating"),
+        ("support", None, "the judge gave no labels"),
+        ("support", [1], "gave 1 label for 2 nuggets"),
+    ],
+)
+def test_none_means_no_verdict(loop: BackgroundEventLoop, name: str, returned: object, reason: str) -> None:
+    with pytest.raises(Unscored, match=reason):
+        _ask(loop, name, lambda *_: returned)
+
+
+INVALID: dict[str, tuple[list[Any], str]] = {
+    "compare": (
+        ["yes", 1.5, -0.1, math.nan, [True]],
+        "Return True or False, a number between 0 and 1, or None",
+    ),
+    "grade": (
+        [2, 3, 4, 5, -0.25, 1.01],
+        (
+            "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
+            "A grade from 1 to 5 is (grade - 1) / 4 of it."
+        ),
+    ),
+    "sufficient": (
+        ["yes", (True, 1), (2, "why"), ("why", True), (True, "why", "more")],
+        "Return True or False, a number between 0 and 1, (one of these, explanation), or None",
+    ),
+    "prefer": (
+        [3, -1, True, False, 1.0, "1", [1]],
+        "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), or None for no verdict.",
+    ),
+    "rate": (
+        [0, 0.5, 5.5, "5", True, (True, "why"), (4, 4), (4, "why", "more"), math.nan, [None, "why"]],
+        "Return a grade from 1 to 5, or (grade, explanation), or None",
+    ),
+    "support": (
+        ["support", ["support", "yes"], [1, 0.3], [None, 1], {"5 km": "support"}, 1.0],
+        "Return a list with one of support, partial_support, not_support",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "returned", "advice"),
+    [(name, value, advice) for name, (values, advice) in INVALID.items() for value in values],
+)
+def test_anything_else_is_an_error(loop: BackgroundEventLoop, name: str, returned: Any, advice: str) -> None:
     with pytest.raises(CallableError) as caught:
-        loop.run(judge.ask(ENOUGH, "How far?", ["5 km"]))
-    assert f"rageval_judge.sufficient returned {returned!r} for 'How far?'" in str(caught.value)
-    assert "(one of these, explanation), or None" in str(caught.value)
+        _ask(loop, name, lambda *_: returned)
+    found = f"rageval_judge.{name} returned {returned!r} for 'How far?'.\n"
+    assert str(caught.value).startswith(found + advice)
+
+
+MISSING = {
+    "grade": 'grade(question, references, prediction), which the comparator "graded" needs.\n'
+    "Add it (sync or async; a number between 0 and 1), or leave the fixture out and name a model with "
+    "--rageval-judge-model.",
+    "prefer": "prefer(question, first, second), which the scores arena.* need.\n"
+    "Add it (sync or async; 1 or 2 for the better answer, 0 for neither, and perhaps why), or leave the fixture "
+    "out and name a model with --rageval-judge-model.",
+    "rate": "rate(criterion, question, rated, against), which the scores judged.* need.\n"
+    "Add it (sync or async; a grade from 1 to 5, and why)",
+    "support": "support(question, nuggets, passage), which the scores nuggets.* and answer.nuggets need.\n",
+    "relevant": "relevant(question, passage)",
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_judge_without_a_method_is_an_error_that_names_it(loop: BackgroundEventLoop, name: str) -> None:
+    with pytest.raises(CallableError) as caught:
+        _ask(loop, name, None)
+    assert str(caught.value).startswith(f"rageval_judge lacks the method {MISSING[name]}")
+    assert adapt_judge(SimpleNamespace(compare=print), loop).identity(TASKS[name][0]) == {"": "none"}
 
 
 def test_an_exception_of_the_judge_is_reported_with_the_question(loop: BackgroundEventLoop) -> None:
@@ -154,75 +253,3 @@ def test_a_judge_that_grades_is_a_comparator(loop: BackgroundEventLoop) -> None:
     assert loop.run(comparator.compare("How far?", ("5 km",), "five")) == 0.25
     with pytest.raises(CallableError, match=r"returned 1\.5 for 'How far\?'"):
         loop.run(comparator.compare("How far?", ("5 km",), "six"))
-
-
-@pytest.mark.parametrize("returned", [2, 3, 4, 5, -0.25, 1.01])
-def test_a_grade_out_of_range_is_reported_with_the_method_and_the_range(loop, returned):
-    judge = adapt_judge(SimpleNamespace(compare=print, grade=lambda *_: returned), loop)
-    with pytest.raises(CallableError) as caught:
-        loop.run(judge.ask(GRADE, "How far?", ["5 km"], "five"))
-    assert str(caught.value) == (
-        f"rageval_judge.grade returned {returned!r} for 'How far?'.\n"
-        "Return a number between 0 (nothing of a reference) and 1 (all of it), or None for no verdict. "
-        "A grade from 1 to 5 is (grade - 1) / 4 of it."
-    )
-
-
-def test_a_judge_without_grade_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    judge = adapt_judge(SimpleNamespace(compare=print), loop)
-    with pytest.raises(CallableError) as caught:
-        loop.run(GradedComparator(judge).compare("How far?", ("5 km",), "five"))
-    assert str(caught.value) == (
-        'rageval_judge lacks the method grade(question, references, prediction), which the comparator "graded" '
-        "needs.\nAdd it (sync or async; a number between 0 and 1), or leave the fixture out and name a model with "
-        "--rageval-judge-model."
-    )
-
-
-def _prefer(loop: BackgroundEventLoop, method: Any) -> Verdict:
-    judge = adapt_judge(SimpleNamespace(compare=print, prefer=method), loop)
-    return loop.run(judge.ask(PREFER, "How far?", "5 km", "6 km"))
-
-
-@pytest.mark.parametrize("returned", [0, 1, 2, np.int64(2)])
-def test_a_preference_is_a_whole_number(loop: BackgroundEventLoop, returned: int) -> None:
-    """`prefer`, sync or async, gets the answers in order and returns 1 or 2 for the better one, 0 for neither."""
-    seen: list[object] = []
-
-    async def prefer(*arguments: object) -> int:
-        seen.append(arguments)
-        return returned
-
-    for method in (prefer, lambda *_: returned):
-        preference = _prefer(loop, method)
-        assert (preference, type(preference.value)) == ((int(returned), ""), int)
-    assert seen == [("How far?", "5 km", "6 km")]
-
-
-def test_a_preference_may_be_explained(loop: BackgroundEventLoop) -> None:
-    assert _prefer(loop, lambda *_: (2, "It is 6 km.")) == (2, "It is 6 km.")
-
-
-def test_no_preference_at_all_is_unscored(loop: BackgroundEventLoop) -> None:
-    with pytest.raises(Unscored, match="the judge gave no verdict"):
-        _prefer(loop, lambda *_: None)
-
-
-@pytest.mark.parametrize("returned", [3, -1, True, False, 1.0, "1", [1]])
-def test_anything_but_1_2_or_0_is_not_a_preference(loop: BackgroundEventLoop, returned: object) -> None:
-    with pytest.raises(CallableError) as caught:
-        _prefer(loop, lambda *_: returned)
-    assert str(caught.value) == (
-        f"rageval_judge.prefer returned {returned!r} for 'How far?'.\n"
-        "Return 1 or 2 for the better answer, 0 for neither, (one of these, explanation), or None for no verdict."
-    )
-
-
-def test_a_judge_without_prefer_is_an_error_that_names_the_method(loop: BackgroundEventLoop) -> None:
-    with pytest.raises(CallableError) as caught:
-        _prefer(loop, None)
-    assert str(caught.value) == (
-        "rageval_judge lacks the method prefer(question, first, second), which the scores arena.* need.\n"
-        "Add it (sync or async; 1 or 2 for the better answer, 0 for neither, and perhaps why), or leave the fixture "
-        "out and name a model with --rageval-judge-model."
-    )
