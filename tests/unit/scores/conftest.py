@@ -17,6 +17,12 @@ from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.pipeline import Pipeline
 
 
+def _result(scripted: Any) -> Any:
+    if isinstance(scripted, Exception):
+        raise scripted
+    return scripted
+
+
 class World:
     """The retriever, the generator and the judge of a pipeline, with scripted results and counts of their calls.
 
@@ -69,9 +75,9 @@ class World:
     async def generate(self, question: str, passages: Sequence[Document], *, sample: int = 0) -> str:
         texts = "|".join(passage.text for passage in passages)
         self.asked["generate", question, texts, str(sample)] += 1
-        answer = self.answers.get(texts, passages[0].text if passages else "no answer in the documents")
-        if isinstance(answer, Exception):
-            raise answer
+        answer = _result(
+            self.answers.get(texts, passages[0].text if passages else "no answer in the documents")
+        )
         return answer[sample] if isinstance(answer, tuple) else answer
 
     async def cached_answers(self, *_: object) -> None:
@@ -98,10 +104,7 @@ class World:
 
     async def compare(self, question: str, references: Sequence[str], prediction: str) -> float:
         self.asked["compare", question, *references, prediction] += 1
-        verdict = self.verdicts.get(prediction, float(prediction in references))
-        if isinstance(verdict, Exception):
-            raise verdict
-        return verdict
+        return _result(self.verdicts.get(prediction, float(prediction in references)))
 
     async def grade(self, question: str, references: Sequence[str], prediction: str) -> float:
         self.asked["grade", question, *references, prediction] += 1
@@ -114,26 +117,17 @@ class World:
     async def sufficient(self, question: str, passages: Sequence[str]) -> Verdict:
         shown = "|".join(passages)
         self.asked["sufficient", question, shown] += 1
-        verdict = self.enough.get(shown, 0.0)
-        if isinstance(verdict, Exception):
-            raise verdict
-        return Verdict(verdict, f"It reads {shown}.")
+        return Verdict(_result(self.enough.get(shown, 0.0)), f"It reads {shown}.")
 
     async def rate(
         self, criterion: str, question: str, rated: Sequence[str], against: Sequence[str]
     ) -> Verdict:
         self.asked["rate", criterion, question, *rated, *against] += 1
-        rating = self.ratings[criterion, tuple(rated), tuple(against)]
-        if isinstance(rating, Exception):
-            raise rating
-        return rating
+        return _result(self.ratings[criterion, tuple(rated), tuple(against)])
 
     async def support(self, question: str, nuggets: Sequence[str], passage: str) -> Sequence[float]:
         self.asked["support", question, *nuggets, passage] += 1
-        labels = self.nuggets.get(passage, (0.0,) * len(nuggets))
-        if isinstance(labels, Exception):
-            raise labels
-        return labels
+        return _result(self.nuggets.get(passage, (0.0,) * len(nuggets)))
 
     def evaluate(self, spec: str, *examples: Example, **words: str) -> list[Outcome]:
         resolved, score = resolve(ScoreRequest(spec, **words))

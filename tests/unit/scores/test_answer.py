@@ -2,7 +2,6 @@
 
 import pytest
 
-from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.evalset import Example
 
 
@@ -32,13 +31,6 @@ def test_the_reference_replaces_missing_answers(world, example) -> None:
         "answer.em@1", example("one", reference="Reno"), example("two", answers=("Tulsa",), reference="Reno")
     )
     assert [outcome.value for outcome in outcomes] == [1.0, 0.0]
-
-
-@pytest.mark.parametrize("spec", ["answer.correct@5", "answer.em@5", "answer.f1@5"])
-def test_without_references_an_example_is_unscored_and_costs_nothing(world, example, spec: str) -> None:
-    (outcome,) = world.evaluate(spec, example("one", "gold"))
-    assert (outcome.value, outcome.unscored) == (None, "no reference answers")
-    assert not world.asked
 
 
 @pytest.mark.parametrize(("prediction_text", "score"), [("Reno and Tulsa", 1.0), ("Reno", 0.0)])
@@ -91,14 +83,6 @@ def test_an_abstention_earns_nothing_by_any_measure(world, example, measure: str
     case = example("one", answers=("no", "no answer in the documents"))
     assert [outcome.value for outcome in world.evaluate(f"answer.{measure}@5", case)] == [0.0]
     assert [outcome.value for outcome in world.evaluate("answer.abstained@5", case)] == [1.0]
-
-
-@pytest.mark.parametrize("part", ["answers", "verdicts"])
-def test_what_has_no_answer_or_verdict_is_unscored(world, example, part: str) -> None:
-    world.rankings = {"one": ["Reno"]}
-    getattr(world, part)["Reno"] = Unscored("the server answered 500")
-    (outcome,) = world.evaluate("answer.correct@5", example("one", answers=("Tulsa",)))
-    assert (outcome.value, outcome.unscored) == (None, "the server answered 500")
 
 
 def test_the_evidence_shows_answer_ranking_and_references(world, example) -> None:

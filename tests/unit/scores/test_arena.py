@@ -3,7 +3,6 @@
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
-from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Places, Score
 from pytest_rageval.core.spec import ScoreRequest
@@ -62,23 +61,6 @@ def test_battles_are_fought_once_for_both_scores(world) -> None:
         3,
         0,
     )
-
-
-def test_without_a_long_form_reference_an_example_is_unscored_and_costs_nothing(world, example) -> None:
-    (outcome,) = world.evaluate("arena.win@3", example("one", answers=("Reno",)))
-    assert (outcome.value, outcome.unscored) == (None, "no long-form reference")
-    assert not world.asked
-
-
-def test_a_battle_without_a_verdict_is_unscored(world, monkeypatch) -> None:
-    """If the judge gives no verdict, the battle is neither a loss nor a tie: it is unscored with the judge's reason."""
-
-    async def unread(*_: object) -> Verdict:
-        raise Unscored("not one rating")
-
-    monkeypatch.setattr(world, "prefer", unread)
-    (outcome,) = world.evaluate("arena.win_tie@3", *_examples(world, a1=("right", "wrong", 1)))
-    assert (outcome.value, outcome.unscored) == (None, "not one rating")
 
 
 def test_the_evidence_shows_both_answers_and_the_place(world) -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pytest_rageval.core.errors import InputError, Unscored
+from pytest_rageval.core.errors import InputError
 from tests.unit.scores.conftest import five_passages
 
 
@@ -31,16 +31,6 @@ def test_an_empty_ranking_is_0_and_stays_in_the_mean(world, example):
     case = five_passages(world, example)
     outcomes = world.evaluate("erag.map@5", case, example("nothing", "gold", answers=("x",)))
     assert [outcome.value for outcome in outcomes] == [0.75, 0.0]
-
-
-def test_a_passage_without_an_answer_leaves_its_example_unscored(world, example):
-    case = five_passages(world, example)
-    world.answers["three"] = Unscored("the generator's reply is empty")
-    outcomes = world.evaluate("erag.p@5", case, example("bare", "gold"))
-    assert [outcome.unscored for outcome in outcomes] == [
-        "the generator's reply is empty",
-        "no reference answers",
-    ]
 
 
 def test_a_changed_ranking_asks_only_about_passages_never_seen(world, example):

@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from pytest_rageval.core.errors import BudgetError, CallableError, QueryError
-from pytest_rageval.core.evalset import Example, Gold
+from pytest_rageval.answers.judge import Verdict
+from pytest_rageval.core.errors import BudgetError, CallableError, QueryError, Unscored
+from pytest_rageval.core.evalset import Example, Gold, Nugget
 from pytest_rageval.core.outcome import Outcome
 from pytest_rageval.scores.definition import check_failures, combine_errors
 
@@ -121,3 +122,81 @@ def test_every_score_leaves_the_question_unscored_and_continues(world, monkeypat
     assert good.value is not None
     assert good.failed is None
     assert world.asked["retrieve", "bad", "1"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "part"),
+    [
+        ("answer.correct@1", {}, "answer"),
+        ("answer.correct@1", {}, "compare"),
+        ("llm_reteval@1", {}, "answer"),
+        ("llm_reteval@1", {}, "compare"),
+        ("erag.p@1", {}, "answer"),
+        ("erag.p@1", {}, "compare"),
+        ("udcg@1", {}, "answer"),
+        ("udcg@1", {}, "ask"),
+        ("relevance.p@1", {}, "ask"),
+        ("rel.coverage@1", {"relevant": "judge"}, "ask"),
+        ("rel.citation@1", {}, "answer"),
+        ("sufficient@1", {}, "ask"),
+        ("judged.faithfulness@1", {}, "answer"),
+        ("judged.faithfulness@1", {}, "ask"),
+        ("arena.win_tie@1", {}, "answer"),
+        ("arena.win_tie@1", {}, "ask"),
+        ("nuggets.coverage@1", {}, "ask"),
+        ("nuggets.vital@1", {}, "ask"),
+        ("nuggets.ndcg@1", {}, "ask"),
+        ("answer.nuggets@1", {}, "answer"),
+        ("answer.nuggets@1", {}, "ask"),
+    ],
+)
+def test_without_an_answer_or_a_verdict_a_question_is_unscored(world, monkeypatch, spec, words, part):
+    """It has the reason of the generator or the judge, and no other value. The other questions are scored."""
+    original = getattr(world, part)
+
+    async def fails_once(*arguments, **named):
+        if "bad" in arguments:
+            raise Unscored("unreadable")
+        return await original(*arguments, **named)
+
+    monkeypatch.setattr(world, part, fails_once)
+    world.rankings = {"bad": ["code 7"], "good": ["code 7"]}
+    world.cited = {"code 7": "code 7 [1]"}
+    world.explained = {"code 7": "It is code 7."}
+    world.better = {"good": 0}
+    world.relevance = {"code 7": 1.0}
+    world.ratings = {("faithfulness", ("code 7",), ("code 7",)): Verdict(4.0, "")}
+    shared = {"answers": ("code 7",), "reference": "It is 7.", "nuggets": (Nugget("7"),)}
+    examples = [Example(name, name, gold=(Gold(text="code 7"),), **shared) for name in ("bad", "good")]
+    bad, good = world.evaluate(spec, *examples, **words)
+    assert (bad.value, bad.unscored) == (None, "unreadable")
+    assert (good.value is None, good.unscored) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        *((spec, "no gold passages") for spec in ("recall@5", "ndcg@5", "full_recall@5", "llm_reteval@5")),
+        ("provenance.p@5", "no gold passages"),
+        ("judged.context_quality@5", "no gold passages"),
+        ("judged.correctness@5", "no reference answers"),
+        *((f"answer.{name}@5", "no reference answers") for name in ("correct", "em", "f1")),
+        *((f"{name}.p@5", "no reference answers") for name in ("erag", "contains")),
+        ("arena.win@5", "no long-form reference"),
+        *((f"nuggets.{name}@5", "no nuggets") for name in ("coverage", "vital", "ndcg")),
+        ("answer.nuggets@5", "no nuggets"),
+    ],
+)
+def test_without_what_a_score_compares_with_nothing_is_asked(world, spec: str, reason: str) -> None:
+    """The eval set lacks it, so the example is unscored, whatever else it has, and costs nothing."""
+    fields = {
+        "gold": {"gold": (Gold(text="a"),)},
+        "reference": {"gold": (Gold(text="a"),), "nuggets": (Nugget("a"),)},
+        "long-form": {"answers": ("a",), "gold": (Gold(text="a"),)},
+        "nuggets": {"answers": ("a",), "gold": (Gold(text="a"),)},
+    }
+    missing = reason.split()[1]
+    given = {"answers": ("a",), "reference": "a"} if missing == "gold" else fields[missing]
+    (outcome,) = world.evaluate(spec, Example("q", "q", **given))
+    assert (outcome.value, outcome.unscored) == (None, reason)
+    assert not world.asked

@@ -3,7 +3,6 @@
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
-from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.run.registry import resolve
 
@@ -57,24 +56,8 @@ def test_of_an_answer_set_all_answers_are_the_reference(world, example) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "reason"),
-    [("judged.correctness@2", "no reference answers"), ("judged.context_quality@2", "no gold passages")],
-)
-def test_an_example_without_a_reference_leads_to_no_request(world, example, spec: str, reason: str) -> None:
-    (outcome,) = world.evaluate(spec, example("one"))
-    assert (outcome.value, outcome.unscored) == (None, reason)
-    assert not world.asked
-
-
-def test_without_a_rating_an_example_is_unscored(world, example) -> None:
-    world.rankings = {"one": ["Reno"]}
-    world.ratings = {("faithfulness", ("Reno",), ("Reno",)): Unscored("unreadable")}
-    (outcome,) = world.evaluate("judged.faithfulness@2", example("one"))
-    assert (outcome.value, outcome.unscored) == (None, "unreadable")
-
-
-@pytest.mark.parametrize(
-    ("spec", "scale"), [*((spec, (1.0, 5.0)) for spec in SPECS), ("recall@5", (0.0, 1.0))]
+    ("spec", "scale"),
+    [*((spec, (1.0, 5.0)) for spec in SPECS), ("recall@5", (0.0, 1.0)), ("answer.nuggets@5", (0.0, 1.0))],
 )
 def test_the_scale_is_declared(spec: str, scale: tuple[float, float]) -> None:
     assert resolve(ScoreRequest(spec))[1].scale == scale

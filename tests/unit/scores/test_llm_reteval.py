@@ -83,12 +83,6 @@ def test_a_grade_of_three_is_a_yes_to_triage(world, example, comparator: str, va
     assert world.call_count("compare") == 0
 
 
-def test_graded_verdicts_are_cached(world, example) -> None:
-    world.rankings = {"q": ["partly"]}
-    world.verdicts = {"partly": 0.25}
-    assert world.evaluate("llm_reteval@1", example("q", "Reno"))[0].value == 0.25
-
-
 def test_three_samples_are_drawn_from_the_relevant_gold_passages(world) -> None:
     """Each of three semi-gold answers is generated from all gold passages in set order, except those of grade 0."""
     gold = (Gold(text="a"), Gold(text="bad", grade=0), Gold(text="b", grade=2))
@@ -177,11 +171,6 @@ def test_two_abstentions_are_no_agreement_and_one_is_0(world, example, gold, val
     (outcome,) = world.evaluate("llm_reteval@1", example("q", gold))
     assert outcome.value == value
     assert world.call_count("compare") == 0
-
-
-def test_an_example_without_gold_costs_nothing(world, example) -> None:
-    world.evaluate("llm_reteval@1", example("q"))
-    assert not world.asked
 
 
 def test_an_ideal_retriever_scores_1_though_answers_vary(world, example) -> None:

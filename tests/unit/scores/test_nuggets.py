@@ -6,15 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rageval.core.errors import Planned, Unscored
+from pytest_rageval.core.errors import Planned
 from pytest_rageval.core.evalset import Nugget
-from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.nuggets import alpha_ndcg, best_labels, lenient, strict
 
 NUGGETS = (Nugget("one"), Nugget("two"), Nugget("three", vital=False), Nugget("four", vital=False))
 OF_PASSAGES = ("nuggets.coverage@3", "nuggets.vital@3", "nuggets.ndcg@3")
-SPECS = (*OF_PASSAGES, "answer.nuggets@3")
 
 
 @pytest.fixture
@@ -92,13 +89,6 @@ def test_where_nothing_was_retrieved_no_nugget_is_supported(world, example, spec
     assert (outcome.value, world.call_count("support")) == (0.0, 0)
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_without_nuggets_an_example_costs_nothing(world, example, spec: str) -> None:
-    (outcome,) = world.evaluate(spec, example("q"))
-    assert (outcome.value, outcome.unscored) == (None, "no nuggets")
-    assert not world.asked
-
-
 @pytest.mark.parametrize("spec", ["nuggets.vital@3", "answer.nuggets@3"])
 def test_without_a_vital_nugget_the_share_of_these_is_undefined(world, example, spec: str) -> None:
     (outcome,) = world.evaluate(spec, example("q", nuggets=(Nugget("one", vital=False),)))
@@ -106,25 +96,10 @@ def test_without_a_vital_nugget_the_share_of_these_is_undefined(world, example, 
     assert not world.asked
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_without_labels_an_example_is_unscored(found, example, spec: str) -> None:
-    found.rankings["r"] = ["p1"]
-    found.explained = {"p1|p2|p3": "A long answer.", "p1": "Another."}
-    found.nuggets["p3"] = found.nuggets["A long answer."] = Unscored("unreadable")
-    unlabelled, labelled = found.evaluate(spec, example("q", nuggets=NUGGETS), example("r", nuggets=NUGGETS))
-    assert (unlabelled.value, unlabelled.unscored) == (None, "unreadable")
-    assert labelled.value is not None
-
-
 def test_a_remark_names_five_nuggets(world, example) -> None:
     nuggets = tuple(Nugget(f"n{n}", vital=n > 3) for n in range(7))
     (outcome,) = world.evaluate("nuggets.coverage@1", example("q", nuggets=nuggets))
     assert outcome.evidence.remark == '7 nuggets not supported: "n4", "n5", "n6", "n0", "n1", 2 more'
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_the_scale_is_declared(spec: str) -> None:
-    assert resolve(ScoreRequest(spec))[1].scale == (0.0, 1.0)
 
 
 A, B, AB, NONE = (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0)

@@ -5,7 +5,6 @@ import pytest
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.ranking import Document, Span
-from pytest_rageval.scores.ranking import FAMILY, SCORES
 
 
 @pytest.mark.parametrize(
@@ -37,12 +36,6 @@ def test_examples_without_relevant_gold_are_unscored_and_not_asked(world, exampl
         (None, "no gold passages"),
     ]
     assert world.asked == {("retrieve", "one", "5"): 1}
-
-
-def test_a_set_without_any_gold_is_all_unscored(world, example) -> None:
-    assert [o.unscored for o in world.evaluate("ndcg@5", example("a"), example("b"))] == [
-        "no gold passages"
-    ] * 2
 
 
 def test_the_evidence_is_the_ranking(world, example) -> None:
@@ -136,14 +129,6 @@ def test_full_recall_wants_one_passage_of_each_group(world, gold, retrieved, exp
     assert outcome.value == expected
 
 
-def test_full_recall_needs_gold_passages(world) -> None:
-    [bare, empty] = world.evaluate(
-        "full_recall@3", Example("q", "q"), Example("e", "e", gold=(Gold(text="a"),))
-    )
-    assert bare.unscored == "no gold passages"
-    assert empty.value == 0.0
-
-
 GRADED = tuple(Gold(f"d{grade}", grade=grade) for grade in range(4))
 
 
@@ -201,13 +186,3 @@ def test_another_rule_of_relevance_is_an_error(world) -> None:
     for name in ("ndcg", "ndcg.exp", "dcg", "judged", "condensed.ndcg"):
         with pytest.raises(InputError, match=f"'{name}@3' does not take relevant='gold_grade>=2'"):
             _graded(world, f"{name}@3", "d1", relevant="gold_grade>=2")
-
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: score.name)
-def test_the_worked_example_of_each_score(world, score) -> None:
-    shown = FAMILY.example
-    world.retrieve = lambda _question, _k: [{"id": name, "text": ""} for name in shown.retrieved]
-    world.run = world.make_pipeline()
-    gold = tuple(Gold(**each) for each in shown.record["gold"])
-    (outcome,) = world.evaluate(f"{score.name}@{shown.k}", Example("q", shown.record["question"], gold=gold))
-    assert outcome.value == pytest.approx(score.worked[0], abs=5e-5)

@@ -4,7 +4,7 @@ from math import log2
 
 import pytest
 
-from pytest_rageval.scores.measures import MEASURES, Labelled, compute_measure
+from pytest_rageval.scores.measures import LABEL_MEASURES, MEASURES, Labelled, compute_measure, usefulness
 
 
 def _score(name: str, labels: list[float], ideal: list[float], k: int) -> float:
@@ -87,3 +87,26 @@ def test_equal_rankings_have_equal_values(name: str) -> None:
     assert values == [MEASURES[name](ranking) for ranking in rankings]
     assert values[0] == values[2]
     assert compute_measure(name, []) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "expected"),
+    [
+        ("p", 2, (0.5 + 0.8) / 2),
+        ("p", 5, (0.5 + 0.8 + 0.2) / 5),
+        ("p", None, 0.5),
+        ("recall", None, 1.0),
+        ("hit", 1, 0.5),
+        ("hit", 3, 0.8),
+        ("ndcg", 2, (0.5 + 0.8 / log2(3)) / (0.8 + 0.5 / log2(3))),
+    ],
+)
+def test_graded_labels_are_taken_as_they_are(name: str, k: int | None, expected: float) -> None:
+    assert usefulness(name, [0.5, 0.8, 0.2], k) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("name", LABEL_MEASURES)
+@pytest.mark.parametrize("k", [1, 5, None])
+def test_empty_and_useless_rankings_score_0(name: str, k: int | None) -> None:
+    assert [usefulness(name, labels, k) for labels in ([], [0, 0])] == [0.0, 0.0]
+    assert usefulness(name, [True], k) == (0.2 if (name, k) == ("p", 5) else 1.0)

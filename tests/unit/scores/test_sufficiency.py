@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.answers.judge.replies import parse_explained_yes_no, parse_yes_no
-from pytest_rageval.core.errors import Unscored
+from pytest_rageval.answers.judge.replies import parse_explained_yes_no
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
@@ -35,31 +34,11 @@ def test_an_empty_ranking_is_insufficient_without_a_request(world, example):
     assert not world.call_count("sufficient")
 
 
-def test_without_a_verdict_the_question_is_unscored(world, example):
-    world.rankings["q"] = ["p"]
-    world.enough["p"] = Unscored("the judge's reply is neither yes nor no: 'hm'")
-    (outcome,) = world.evaluate("sufficient@1", example("q"))
-    assert (outcome.value, outcome.unscored) == (None, "the judge's reply is neither yes nor no: 'hm'")
-
-
 def test_the_prompt_has_the_question_and_the_numbered_passages():
     prompt = DEFAULT_PROMPTS.fill("sufficiency", "How far?", ["5 km", "6 mi"])
     assert "Question: How far?\n" in prompt
     assert "\n[1] 5 km\n[2] 6 mi\n" in prompt
     assert prompt.index("sentences") < prompt.index('"Verdict: yes"')
-
-
-@pytest.mark.parametrize(
-    ("reply", "verdict"),
-    [
-        ("The seat is needed, and passage 1 names it.\nVerdict: yes", 1.0),
-        ("No passage names the seat.\nVerdict: no", 0.0),
-        ("It takes two steps; the second is missing.\n\n**Verdict: no**", 0.0),
-        ('{"explanation": "It is there.", "sufficient": true}', 1.0),
-    ],
-)
-def test_a_verdict_after_reasons_is_read(reply, verdict):
-    assert parse_yes_no(reply) == verdict
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from pytest_rageval.core.errors import Unscored
 from tests.unit.scores.conftest import five_passages
 
 
@@ -54,13 +53,6 @@ def test_udcg_falls_when_a_distracting_passage_replaces_a_mute_one(world, exampl
     after = [world.evaluate(spec, case)[0].value for spec in ("udcg@2", "relevance.p@2", "erag.p@2")]
     assert before[1:] == after[1:]
     assert before[0] > after[0]
-
-
-def test_udcg_without_an_answer_or_a_verdict_is_unscored(world, example):
-    case = five_passages(world, example)
-    world.answers["three"] = Unscored("the generator's reply is empty")
-    (outcome,) = world.evaluate("udcg@5", case)
-    assert (outcome.value, outcome.unscored) == (None, "the generator's reply is empty")
 
 
 def test_udcg_shares_its_answers_with_erag_and_its_labels_with_relevance(world, example):
