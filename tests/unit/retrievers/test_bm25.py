@@ -4,7 +4,7 @@ import pytest
 
 from pytest_rageval.core.errors import CallableError, InputError
 from pytest_rageval.core.ranking import Document
-from pytest_rageval.retrievers.bm25 import BM25Retriever
+from pytest_rageval.retrievers.bm25 import BM25Retriever, words
 
 CORPUS = [
     {"id": "cat", "text": "The cat sat on the mat."},
@@ -62,3 +62,26 @@ def test_a_list_of_stop_words_is_english_or_your_own() -> None:
         BM25Retriever(["a"], stop_words="german")
     with pytest.raises(InputError, match="1 document without any"):
         BM25Retriever(["it is"], stop_words="english")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" .,!? ", []),
+        ("The CAT sat.", ["the", "cat", "sat"]),
+        ("kb-112, v2.0", ["kb", "112", "v2", "0"]),
+        ("it’s don't", ["it", "s", "don", "t"]),
+        ("Größe STRASSE Straße", ["grösse", "strasse", "strasse"]),
+        ("ﬁve ｋｇ ①", ["five", "kg", "1"]),
+        ("cafe\u0301", ["café"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("Привет, мир", ["привет", "мир"]),
+        ("東京都 is 大", ["東", "京", "都", "is", "大"]),
+        ("カタ", ["カ", "タ"]),
+        ("snake_case", ["snake", "case"]),
+        ("a\tb\u00a0c\nd", ["a", "b", "c", "d"]),
+    ],
+)
+def test_words_of_many_scripts(text: str, expected: list[str]) -> None:
+    assert words(text) == expected

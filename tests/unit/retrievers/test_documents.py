@@ -1,6 +1,5 @@
 """Converting what a retriever returns to documents."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import PurePosixPath
@@ -9,6 +8,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from pytest_rageval.calls.user_code import InvalidResult
@@ -38,20 +39,6 @@ class _Method:
 @dataclass(frozen=True)
 class _DocumentWithAddress(Document):
     url: str = ""
-
-
-class _Frame:
-    columns = ("id", "text")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
-        assert (index, name) == (False, None)
-        return iter([(1.0, "a"), (float("nan"), "b")])
-
-
-NAType = type("NAType", (), {})
 
 
 class _Pair(NamedTuple):
@@ -94,7 +81,7 @@ class _Pair(NamedTuple):
         ),
         (SimpleNamespace(node=SimpleNamespace(get_content=lambda: "t", text="x")), Document("x")),
         (SimpleNamespace(node="leaf", text="t"), Document("t")),
-        ({"text": "t", "id": float("nan"), "doc_id": NAType()}, Document("t")),
+        ({"text": "t", "id": float("nan"), "doc_id": pd.NA}, Document("t")),
         (
             {"text": "t", "id": np.float32("nan"), "metadata": {"id": "b"}},
             Document("t", "b", None, {"id": "b"}),
@@ -226,20 +213,14 @@ def test_a_usual_mistake_has_a_hint(item: Any, hint: str) -> None:
     assert str(caught.value).split("\n")[1].partition("body.")[2].lstrip() == hint
 
 
-def test_a_data_frame_is_its_rows() -> None:
-    expected = [Document("a", "1"), Document("b")]
-    assert retrieval_from(_Frame()).documents == expected
-    assert retrieval_from(Retrieval(_Frame())).documents == expected
-    assert corpus_from(_Frame()) == tuple(expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_real_data_frames_are_read_the_same(package: str) -> None:
-    """Real data frames are read alike, though a pandas column of ids with a gap has floats."""
-    module = pytest.importorskip(package)
-    frame = module.DataFrame({"id": [1, None], "text": ["a", "b"], "score": [0.5, None]})
-    assert retrieval_from(frame).documents == [Document("a", "1", 0.5), Document("b")]
+@pytest.mark.parametrize("frames", [pd, pl])
+def test_a_data_frame_is_its_rows(frames: Any) -> None:
+    """Frames of pandas and polars are read alike, though a pandas column of ids with a gap has floats."""
+    frame = frames.DataFrame({"id": [1, None], "text": ["a", "b"], "score": [0.5, None]})
+    expected = [Document("a", "1", 0.5), Document("b")]
+    assert retrieval_from(frame).documents == expected
+    assert retrieval_from(Retrieval(frame)).documents == expected
+    assert corpus_from(frame) == tuple(expected)
 
 
 @pytest.mark.parametrize("returned", [{"a", "b"}, frozenset("a")])

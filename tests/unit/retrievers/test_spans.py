@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_rageval.core.ranking import Document, Span
+from pytest_rageval.core.ranking import Span
 from pytest_rageval.retrievers.documents import document_from
 
 TEXT = "four"
@@ -74,8 +74,3 @@ def test_a_span_is_found_where_frameworks_keep_it(item: Any) -> None:
 )
 def test_what_is_not_a_whole_span_is_none(item: Any) -> None:
     assert document_from(item).span is None
-
-
-def test_a_document_of_the_package_is_not_converted() -> None:
-    document = Document(TEXT, span=SPAN)
-    assert document_from(document) is document

@@ -1,11 +1,11 @@
-"""Two raters: accuracy, Cohen's kappa, Pearson's correlation; and tallies of votes."""
+"""Two raters or two orders: accuracy, kappa and correlations; the majority of several; and tallies of votes."""
 
 from math import sqrt
 
 import pytest
 
 from pytest_rageval.core.outcome import Tally
-from pytest_rageval.stats.agreement import accuracy, cohen_kappa, pearson
+from pytest_rageval.stats.agreement import accuracy, cohen_kappa, kendall_tau, majority, pearson, spearman_rho
 from pytest_rageval.stats.intervals import Estimate, wilson_interval
 
 
@@ -61,10 +61,13 @@ def test_pearson_of_a_worked_example() -> None:
     assert correlation.value == pytest.approx(1 / sqrt(2 * 2), abs=1e-15)
 
 
-@pytest.mark.parametrize(("a", "b"), [([], []), ([1], [2]), ([3, 3, 3], [1, 2, 3]), ([1, 2], [4, 4])])
-def test_pearson_without_variation_is_none(a: list[float], b: list[float]) -> None:
-    """Pearson's correlation is None for fewer than two items or if one rater's grades are all equal."""
-    assert pearson(a, b) is None
+@pytest.mark.parametrize("measure", [pearson, kendall_tau, spearman_rho])
+@pytest.mark.parametrize(
+    ("a", "b"), [([], []), ([1], [2]), ([3, 3, 3], [1, 2, 3]), ([1, 2], [4, 4]), ([1, 1], [1.0, True])]
+)
+def test_without_variation_there_is_no_correlation(measure, a: list[float], b: list[float]) -> None:
+    """Fewer than two items, or a list of equal values, have no coefficient: it is None, not 0."""
+    assert measure(a, b) is None
 
 
 def test_pearson_hinges_on_one_item() -> None:
@@ -85,7 +88,7 @@ def test_the_seed_of_pearson_decides() -> None:
     assert pearson(a, b, seed=1) == pearson(a, b, seed=1) != pearson(a, b, seed=2)
 
 
-@pytest.mark.parametrize("measure", [accuracy, cohen_kappa, pearson])
+@pytest.mark.parametrize("measure", [accuracy, cohen_kappa, pearson, kendall_tau, spearman_rho])
 def test_labels_of_different_items_are_refused(measure) -> None:
     with pytest.raises(ValueError, match="not 2 and 3"):
         measure([1, 2], [1, 2, 3])
@@ -99,3 +102,47 @@ def test_tallies_add_up_to_rates() -> None:
 
 def test_without_verdicts_nothing_flips() -> None:
     assert (Tally().flip_rate, Tally().minority_rate) == (0.0, 0.0)
+
+
+def test_orders_without_and_with_ties() -> None:
+    """Of six pairs, five are in the same order and one is swapped; the ranks differ by 0, 1, 1, 0.
+
+    Then a binary score is compared with a graded one. Of six pairs, two are tied in a, one other pair is tied in b,
+    and the other three are in the same order. The ranks are 1.5, 1.5, 3.5, 3.5 and 1, 2.5, 2.5, 4; their differences
+    from the mean of 2.5 are -1, -1, 1, 1 and -1.5, 0, 0, 1.5.
+    """
+    a, b = [10, 20, 30, 40], [1, 3, 2, 4]
+    assert kendall_tau(a, b) == pytest.approx((5 - 1) / 6, abs=1e-15)
+    assert spearman_rho(a, b) == pytest.approx(1 - 6 * (1 + 1) / (4 * (16 - 1)), abs=1e-15)
+    a, b = [0, 0, 1, 1], [0.1, 0.5, 0.5, 0.9]
+    assert kendall_tau(a, b) == pytest.approx((3 - 0) / sqrt((6 - 2) * (6 - 1)), abs=1e-15)
+    assert spearman_rho(a, b) == pytest.approx((1.5 + 1.5) / sqrt(4 * 4.5), abs=1e-15)
+
+
+@pytest.mark.parametrize("measure", [kendall_tau, spearman_rho])
+def test_the_same_order_is_1_and_the_opposite_is_minus_1(measure) -> None:
+    """Only the order of the values counts, not the distances between them."""
+    assert measure([1, 2, 3, 10], [0.1, 0.2, 0.9, 1.0]) == pytest.approx(1.0, abs=1e-15)
+    assert measure([1, 2, 3, 10], [4, 3, 2, 1]) == pytest.approx(-1.0, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([1, 1, -1], 1),
+        ([-1, -1, -1], -1),
+        ([0, 0, 1], 0),
+        ([1, -1, 0], 0),
+        ([1, -1], 0),
+        ([1, 1, -1, 0], 0),
+        ([1], 1),
+    ],
+)
+def test_majority(labels: list[int], expected: int) -> None:
+    """A label needs more than half of the votes; otherwise the result is a tie, even for the most frequent label."""
+    assert majority(labels, tie=0) == expected
+
+
+def test_no_labels_have_no_majority() -> None:
+    with pytest.raises(ValueError, match="at least one label"):
+        majority([], tie=0)

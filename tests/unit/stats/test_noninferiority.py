@@ -86,19 +86,17 @@ def test_scores_on_another_scale() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drops", "margin", "message"),
+    ("p_value", "drops", "margin", "message"),
     [
-        ([0.0], -0.1, "margin"),
-        ([0.0], 1.0, "margin"),
-        ([0.0], math.nan, "margin"),
-        ([1.5], 0.1, "from -1.0 to 1.0"),
-        ([-1.5], 0.1, "from -1.0 to 1.0"),
-        ([math.nan], 0.1, "from -1.0 to 1.0"),
+        *((noninferiority_p_value, [0.0], margin, "margin") for margin in (-0.1, 1.0, math.nan)),
+        *((noninferiority_p_value, [drop], 0.1, "from -1.0 to 1.0") for drop in (1.5, -1.5, math.nan)),
+        *((inferiority_p_value, [0.0], allowed, f"found {allowed}") for allowed in (1.0, -1.0)),
+        *((inferiority_p_value, [drop], 0.0, "from -1.0 to 1.0") for drop in (1.5, math.nan)),
     ],
 )
-def test_what_cannot_be_is_refused(drops: list[float], margin: float, message: str) -> None:
+def test_what_cannot_be_is_refused(p_value, drops: list[float], margin: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        noninferiority_p_value(drops, margin)
+        p_value(drops, margin)
 
 
 @pytest.mark.parametrize("kind", ["verdicts", "sixths", "real"])
@@ -147,17 +145,3 @@ def test_losses_without_a_gain_are_weighed_against_those_not_seen() -> None:
     assert inferiority_p_value([0.25] * 10, 0.25) == 1.0
     assert inferiority_p_value([0.25] * 10, 0.1) > inferiority_p_value([0.25] * 10)
     assert inferiority_p_value([]) == inferiority_p_value([0.0] * 9) == inferiority_p_value([-0.5]) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("drops", "allowed", "message"),
-    [
-        ([0.0], 1.0, "found 1.0"),
-        ([0.0], -1.0, "found -1.0"),
-        ([1.5], 0.0, "from -1.0"),
-        ([math.nan], 0.0, "from"),
-    ],
-)
-def test_what_cannot_be_shown_is_refused(drops: list[float], allowed: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        inferiority_p_value(drops, allowed)

@@ -44,8 +44,7 @@ def test_no_pairs_have_no_bias() -> None:
     assert position_bias([]) is None
 
 
-@pytest.mark.parametrize("flips", [2000])
-def test_many_flips_are_exact(flips: int) -> None:
+def test_many_flips_are_exact() -> None:
     """The p-value of 2,000 flips is computed although 2^2000 is too large for a float."""
-    bias = position_bias([(1, 0)] * (flips // 2) + [(0, 1)] * (flips // 2 - 90) + [(1, 0)] * 90)
+    bias = position_bias([(1, 0)] * 1000 + [(0, 1)] * 910 + [(1, 0)] * 90)
     assert 1e-5 < bias.p_value < 1e-4
