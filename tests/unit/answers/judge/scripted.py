@@ -1,6 +1,12 @@
-"""A gateway with scripted replies."""
+"""A judge whose gateway has scripted replies."""
 
+from typing import Any
+
+from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
 from pytest_rageval.models.messages import Reply, Request
+from pytest_rageval.models.server import RemoteServer
+
+SERVER = RemoteServer("http://here/v1")
 
 
 class ScriptedGateway:
@@ -14,3 +20,7 @@ class ScriptedGateway:
     async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
         self.requests.append(request)
         return Reply(self.replies.pop(0) if len(self.replies) > 1 else self.replies[0])
+
+
+def llm_judge(gateway: Any, max_tokens: int | None = None, *, votes: int = 1, **fields: Any) -> LLMJudge:
+    return LLMJudge(gateway, SERVER, "j", max_tokens, Voting(votes), **fields)

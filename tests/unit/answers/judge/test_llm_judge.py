@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
+from pytest_rageval.answers.judge.llm_judge import LLMJudge
 from pytest_rageval.answers.judge.replies import parse_yes_no
 from pytest_rageval.answers.judge.tasks import COMPARE, GRADE
 from pytest_rageval.core.errors import Planned, Unscored
@@ -14,7 +14,7 @@ from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
 from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.arena import PREFER
 from pytest_rageval.scores.relevance import RELEVANT
-from tests.unit.answers.judge.scripted import ScriptedGateway
+from tests.unit.answers.judge.scripted import SERVER, ScriptedGateway, llm_judge
 
 MARK = "⟪reply 0123456789abcdef⟫"
 
@@ -30,7 +30,7 @@ def test_the_reason_shows_the_beginning_of_the_reply() -> None:
 
 def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> None:
     gateway = ScriptedGateway("Yes")
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
+    judge = llm_judge(gateway)
     assert asyncio.run(judge.compare("How far?", ["5 km", "5 miles", "5 km"], "five km")) == 1.0
     (request,) = gateway.requests
     assert (request.model, request.parameters) == ("j", {"temperature": 0.0})
@@ -38,13 +38,13 @@ def test_the_judge_is_asked_without_chance_and_with_each_reference_once() -> Non
 
 
 def test_parameters_of_the_user_replace_ours() -> None:
-    gateway, server = ScriptedGateway("Yes"), RemoteServer("http://here/v1")
+    gateway = ScriptedGateway("Yes")
     given = {
         "temperature": 1,
         "max_completion_tokens": 900,
         "chat_template_kwargs": {"enable_thinking": False},
     }
-    plain, judge = LLMJudge(gateway, server, "j", 16), LLMJudge(gateway, server, "j", 16, parameters=given)
+    plain, judge = llm_judge(gateway, 16), llm_judge(gateway, 16, parameters=given)
     for either in (plain, judge):
         assert asyncio.run(either.compare("How far?", ["5 km"], "5")) == 1.0
     assert [request.parameters for request in gateway.requests] == [
@@ -65,7 +65,7 @@ def test_parameters_of_the_user_replace_ours() -> None:
 
 def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
     gateway = ScriptedGateway("4")
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
+    judge = llm_judge(gateway)
     assert asyncio.run(judge.ask(GRADE, "How far?", ["5 km", "5 km"], "five")) == 0.75
     (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
@@ -78,7 +78,7 @@ def test_a_grade_is_asked_for_by_a_prompt_of_its_own() -> None:
 
 def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
     gateway = ScriptedGateway("The second is correct. <rating>2</rating>")
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j")
+    judge = llm_judge(gateway)
     assert asyncio.run(judge.ask(PREFER, "How far?", "6 km", "5 km")) == (2, "The second is correct.")
     (request,) = gateway.requests
     assert request.parameters == {"temperature": 0.0}
@@ -93,25 +93,29 @@ def test_a_preference_is_asked_for_with_both_answers_in_order() -> None:
 )
 def test_reasoning_is_no_verdict(reply: str) -> None:
     gateway = ScriptedGateway(reply)
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 16)
+    judge = llm_judge(gateway, 16)
     assert asyncio.run(judge.compare("How far?", ["5 km"], "5")) == 0.0
     assert gateway.requests[0].key == "b803dc486a270bde4380239ede547ab38af7478d9453d15c90ed14679ba3a446"
 
 
 def test_reasoning_without_a_verdict_is_unscored() -> None:
-    judge = LLMJudge(ScriptedGateway("<think>yes"), RemoteServer("http://here/v1"), "j")
+    judge = llm_judge(ScriptedGateway("<think>yes"))
     with pytest.raises(Unscored, match="the judge's reply is empty: it holds reasoning and no answer"):
         asyncio.run(judge.compare("How far?", ["5 km"], "5"))
 
 
-@pytest.mark.parametrize("method", ["compare", "grade"])
-def test_votes_are_samples_of_one_prompt(method: str) -> None:
-    gateway = ScriptedGateway("yes" if method == "compare" else "5")
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(3))
-    task = COMPARE if method == "compare" else GRADE
-    assert asyncio.run(judge.ask(task, "How far?", ["5 km"], "five km")) == 1.0
-    # Two votes that agree are the majority of three; of grades, the median counts.
-    samples = [0, 1] if method == "compare" else [0, 1, 2]
+@pytest.mark.parametrize(
+    ("task", "texts", "reply", "samples"),
+    [
+        # Two votes that agree are the majority of three; of grades, the median counts.
+        (COMPARE, (["5 km"], "five km"), "yes", [0, 1]),
+        (GRADE, (["5 km"], "five km"), "5", [0, 1, 2]),
+        (RELEVANT, ("It is 5 km.",), "yes", [0, 1]),
+    ],
+)
+def test_votes_are_samples_of_one_prompt(task, texts, reply: str, samples: list[int]) -> None:
+    gateway = ScriptedGateway(reply)
+    assert asyncio.run(llm_judge(gateway, votes=3).ask(task, "How far?", *texts)) == 1.0
     assert [request.sample for request in gateway.requests] == samples
     assert len({request.key for request in gateway.requests}) == len(samples)
     assert {request.messages[0]["content"] for request in gateway.requests} == {
@@ -133,7 +137,7 @@ def test_the_reasons_of_a_preference_are_those_of_a_vote_for_it(replies, prefere
         async def get_reply_for_score(self, _server: object, request: Request) -> Reply:
             return Reply(replies[request.sample])
 
-    judge = LLMJudge(Several(), RemoteServer("http://here/v1"), "j", voting=Voting(3))
+    judge = llm_judge(Several(), votes=3)
     assert asyncio.run(judge.ask(PREFER, "How far?", "6 km", "5 km")) == preference
 
 
@@ -141,24 +145,15 @@ def test_several_judges_get_the_requests_of_a_single_one() -> None:
     gateway, single_keys = ScriptedGateway("<rating>2</rating>"), []
     for model in "abc":
         single = ScriptedGateway("<rating>2</rating>")
-        asyncio.run(
-            LLMJudge(single, RemoteServer("http://here/v1"), model).ask(PREFER, "How far?", "6", "5 km")
-        )
+        asyncio.run(LLMJudge(single, SERVER, model).ask(PREFER, "How far?", "6", "5 km"))
         single_keys += [request.key for request in single.requests]
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "a", other_models=("b", "c"))
+    judge = LLMJudge(gateway, SERVER, "a", other_models=("b", "c"))
     assert asyncio.run(judge.ask(PREFER, "How far?", "6", "5 km")).value == 2
     # Two that agree are the majority of three.
     assert [request.key for request in gateway.requests] == single_keys[:2]
     assert judge.identity(PREFER)[""] == "a, b, c at http://here/v1"
     assert judge.model_names == {"a", "b", "c"}
     assert judge.repetition(1).other_models == ("b", "c")
-
-
-def test_passages_are_voted_on_too() -> None:
-    gateway = ScriptedGateway("no")
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), "j", voting=Voting(5))
-    assert asyncio.run(judge.ask(RELEVANT, "How far?", "It is 5 km.")) == 0.0
-    assert len(gateway.requests) == 3
 
 
 class _Models:
@@ -191,7 +186,7 @@ def test_models_are_asked_in_turn_until_two_in_a_row_agree(replies, asked, verdi
     """Rules that refuse the answer come first, so that the first no is the second in a row; a plan counts all."""
     gateway = _Models(**replies)
     model, *others = replies
-    judge = LLMJudge(gateway, RemoteServer("http://here/v1"), model, other_models=tuple(others))
+    judge = LLMJudge(gateway, SERVER, model, other_models=tuple(others))
     comparison = judge.compare_in_turn("How far?", ["5 km"], "5 miles")
     if verdict is None:
         with pytest.raises(Planned if None in replies.values() else Unscored):

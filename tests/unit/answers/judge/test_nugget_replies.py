@@ -5,21 +5,15 @@ import asyncio
 import pytest
 
 from pytest_rageval.answers.judge import collect_tallies
-from pytest_rageval.answers.judge.llm_judge import LLMJudge, Voting
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.core.evalset import Nugget
 from pytest_rageval.core.outcome import Tally
 from pytest_rageval.extensions.evalset_tools.generate import NUGGETS
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS
-from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.nuggets import SUPPORT
-from tests.unit.answers.judge.scripted import ScriptedGateway
+from tests.unit.answers.judge.scripted import ScriptedGateway, llm_judge
 
 YES, PART, NO = 1.0, 0.5, 0.0
-
-
-def _judge(gateway: ScriptedGateway, votes: int = 1) -> LLMJudge:
-    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
 
 
 @pytest.mark.parametrize(
@@ -37,12 +31,12 @@ def _judge(gateway: ScriptedGateway, votes: int = 1) -> LLMJudge:
 )
 def test_other_replies_have_no_labels(reply: str, reason: str) -> None:
     with pytest.raises(Unscored, match=f"the judge's reply is {reason}"):
-        asyncio.run(_judge(ScriptedGateway(reply)).ask(SUPPORT, "Q?", ["a", "b"], "T"))
+        asyncio.run(llm_judge(ScriptedGateway(reply)).ask(SUPPORT, "Q?", ["a", "b"], "T"))
 
 
 def test_all_nuggets_are_labelled_in_one_request() -> None:
     gateway = ScriptedGateway('["support", "not_support"]')
-    labels = asyncio.run(_judge(gateway).ask(SUPPORT, "How far?", ["5 km", "by bus"], "It is 5 km."))
+    labels = asyncio.run(llm_judge(gateway, 100).ask(SUPPORT, "How far?", ["5 km", "by bus"], "It is 5 km."))
     assert labels == (YES, NO)
     (request,) = gateway.requests
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill(
@@ -54,14 +48,14 @@ def test_all_nuggets_are_labelled_in_one_request() -> None:
 def test_the_median_of_several_votes_counts_for_each_nugget() -> None:
     """The labels count as one verdict; here the votes were split, and one is lost."""
     replies = ('["support", "not_support"]', '["support", "support"]', '["not_support", "partial_support"]')
-    judging = _judge(ScriptedGateway(*replies), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
+    judging = llm_judge(ScriptedGateway(*replies), votes=3).ask(SUPPORT, "Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(judging)) == ((YES, PART), Tally(1, 1, 3, 3))
-    lost = _judge(ScriptedGateway(*replies[:2], "?"), 3).ask(SUPPORT, "Q?", ["a", "b"], "T")
+    lost = llm_judge(ScriptedGateway(*replies[:2], "?"), votes=3).ask(SUPPORT, "Q?", ["a", "b"], "T")
     assert asyncio.run(collect_tallies(lost)) == ((YES, NO), Tally(1, 1, 2, 1, 1))
 
 
 def test_nuggets_are_asked_for_once() -> None:
     gateway = ScriptedGateway('[{"text": "5 km", "vital": true}]')
-    assert asyncio.run(_judge(gateway).ask(NUGGETS, "How far?", ["It is 5 km."])) == (Nugget("5 km"),)
+    assert asyncio.run(llm_judge(gateway, 100).ask(NUGGETS, "How far?", ["It is 5 km."])) == (Nugget("5 km"),)
     (request,) = gateway.requests
     assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill("nuggets", "How far?", ["It is 5 km."])

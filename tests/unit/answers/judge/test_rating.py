@@ -6,15 +6,14 @@ import json
 import pytest
 
 from pytest_rageval.answers.judge import Verdict
-from pytest_rageval.answers.judge.llm_judge import MAX_QUOTED_LENGTH, LLMJudge, Voting
+from pytest_rageval.answers.judge.llm_judge import MAX_QUOTED_LENGTH
 from pytest_rageval.answers.judge.replies import RATING_FORMAT, parse_rating
 from pytest_rageval.core.errors import Unscored
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, repair_prompt
 from pytest_rageval.models.prompts import CRITERIA, RATING_INSTRUCTION
-from pytest_rageval.models.server import RemoteServer
 from pytest_rageval.scores.judged import RATE
 from pytest_rageval.scores.sufficiency import ENOUGH
-from tests.unit.answers.judge.scripted import ScriptedGateway
+from tests.unit.answers.judge.scripted import ScriptedGateway, llm_judge
 
 
 def said(grade: object, explanation: object = "So it is.") -> str:
@@ -63,12 +62,10 @@ def test_any_other_reply_is_not_a_verdict(reply: str, why: str) -> None:
     assert str(caught.value) == why
 
 
-def _judge(gateway: ScriptedGateway, votes: int = 1) -> LLMJudge:
-    return LLMJudge(gateway, RemoteServer("http://here/v1"), "j", 100, Voting(votes))
-
-
 def _rate(gateway: ScriptedGateway, votes: int = 1) -> Verdict:
-    return asyncio.run(_judge(gateway, votes).ask(RATE["correctness"], "How far?", ["five"], ["5 km"]))
+    return asyncio.run(
+        llm_judge(gateway, 100, votes=votes).ask(RATE["correctness"], "How far?", ["five"], ["5 km"])
+    )
 
 
 def test_a_rating_is_asked_for_in_its_form() -> None:
@@ -136,7 +133,7 @@ def test_the_median_of_several_votes_counts(replies: tuple[str, ...], rating: Ve
 
 def test_of_several_votes_on_a_context_the_first_of_most_gives_the_reasons() -> None:
     """The explanation is that of the first vote of the majority: the minority would contradict the verdict."""
-    judge = _judge(
+    judge = llm_judge(
         ScriptedGateway("All is there.\nVerdict: yes", "A year.\nVerdict: no", "A date.\nVerdict: no"),
         votes=3,
     )
@@ -149,9 +146,11 @@ def test_each_criterion_has_its_prompt_and_its_identity(criterion: str) -> None:
     assert "Question: How {far}?\n" in prompt
     assert prompt.index("5 km") != prompt.index("five {answer}")
     assert [line[0] for line in prompt.splitlines() if line[1:3] == ": "] == ["5", "4", "3", "2", "1"]
-    identity = _judge(ScriptedGateway()).identity(RATE[criterion])
+    identity = llm_judge(ScriptedGateway()).identity(RATE[criterion])
     assert f"prompt to rate {criterion}" in identity
     others = [
-        _judge(ScriptedGateway()).identity(RATE[other]).values() for other in CRITERIA if other != criterion
+        llm_judge(ScriptedGateway()).identity(RATE[other]).values()
+        for other in CRITERIA
+        if other != criterion
     ]
     assert all(list(identity.values()) != list(other) for other in others)

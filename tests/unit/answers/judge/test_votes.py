@@ -28,50 +28,33 @@ def _decided(votes: Sequence[float | Exception], aggregate=majority) -> tuple[fl
     return asyncio.run(collect_tallies(Voting(len(votes)).decide("q", ["j"], vote, aggregate)))
 
 
+PREFERENCE = partial(majority_or, tie=0.0)
 LOST = Unscored("the judge's reply is neither yes nor no: 'maybe'")
 
 
 @pytest.mark.parametrize(
-    ("votes", "verdict", "tally"),
+    ("aggregate", "votes", "verdict", "tally"),
     [
-        ([1.0, 1.0, 1.0], 1.0, Tally(1, 0, 3, 0)),
-        ([1.0, 0.0, 1.0], 1.0, Tally(1, 1, 3, 1)),
-        ([0.0, 1.0, 0.0, 1.0, 0.0], 0.0, Tally(1, 1, 5, 2)),
-        ([0.0, LOST, 0.0], 0.0, Tally(1, 0, 2, 0, 1)),
-        ([LOST, 1.0, LOST], 1.0, Tally(1, 0, 1, 0, 2)),
-        ([LOST, 1.0, 0.0, 1.0, LOST], 1.0, Tally(1, 1, 3, 1, 2)),
+        (majority, [1.0, 1.0, 1.0], 1.0, Tally(1, 0, 3, 0)),
+        (majority, [1.0, 0.0, 1.0], 1.0, Tally(1, 1, 3, 1)),
+        (majority, [0.0, 1.0, 0.0, 1.0, 0.0], 0.0, Tally(1, 1, 5, 2)),
+        (majority, [0.0, LOST, 0.0], 0.0, Tally(1, 0, 2, 0, 1)),
+        (majority, [LOST, 1.0, LOST], 1.0, Tally(1, 0, 1, 0, 2)),
+        (majority, [LOST, 1.0, 0.0, 1.0, LOST], 1.0, Tally(1, 1, 3, 1, 2)),
+        (median, [1.0, 0.5, 0.25], 0.5, Tally(1, 1, 3, 2)),
+        (median, [0.75, 0.75, 0.0], 0.75, Tally(1, 1, 3, 1)),
+        (median, [0.25, LOST, 0.5], 0.375, Tally(1, 1, 2, 2, 1)),
+        (median, [0.25, LOST, 0.25], 0.25, Tally(1, 0, 2, 0, 1)),
+        (PREFERENCE, [2.0, 2.0, 2.0], 2.0, Tally(1, 0, 3, 0)),
+        (PREFERENCE, [2.0, 1.0, 2.0], 2.0, Tally(1, 1, 3, 1)),
+        (PREFERENCE, [2.0, 1.0, 0.0], 0.0, Tally(1, 1, 3, 2)),
+        (PREFERENCE, [2.0, 1.0, LOST], 0.0, Tally(1, 1, 2, 2, 1)),
+        (PREFERENCE, [1.0, 1.0, 2.0, 2.0, 0.0], 0.0, Tally(1, 1, 5, 4)),
     ],
 )
-def test_most_of_the_votes_that_can_be_read_decide(votes, verdict: float, tally: Tally) -> None:
-    assert _decided(votes) == (verdict, tally)
-
-
-@pytest.mark.parametrize(
-    ("votes", "verdict", "tally"),
-    [
-        ([1.0, 0.5, 0.25], 0.5, Tally(1, 1, 3, 2)),
-        ([0.75, 0.75, 0.0], 0.75, Tally(1, 1, 3, 1)),
-        ([0.25, LOST, 0.5], 0.375, Tally(1, 1, 2, 2, 1)),
-        ([0.25, LOST, 0.25], 0.25, Tally(1, 0, 2, 0, 1)),
-    ],
-)
-def test_the_median_of_the_grades_counts(votes, verdict: float, tally: Tally) -> None:
-    assert _decided(votes, median) == (verdict, tally)
-
-
-@pytest.mark.parametrize(
-    ("votes", "verdict", "tally"),
-    [
-        ([2.0, 2.0, 2.0], 2.0, Tally(1, 0, 3, 0)),
-        ([2.0, 1.0, 2.0], 2.0, Tally(1, 1, 3, 1)),
-        ([2.0, 1.0, 0.0], 0.0, Tally(1, 1, 3, 2)),
-        ([2.0, 1.0, LOST], 0.0, Tally(1, 1, 2, 2, 1)),
-        ([1.0, 1.0, 2.0, 2.0, 0.0], 0.0, Tally(1, 1, 5, 4)),
-    ],
-)
-def test_preferences_without_a_majority_are_a_tie(votes, verdict: float, tally: Tally) -> None:
-    """A preference needs more than half of the votes that can be parsed, not only the most votes."""
-    assert _decided(votes, partial(majority_or, tie=0.0)) == (verdict, tally)
+def test_the_votes_that_can_be_read_decide(aggregate, votes, verdict: float, tally: Tally) -> None:
+    """Of yes and no, most votes decide; of grades, the median; a preference needs more than half of the votes."""
+    assert _decided(votes, aggregate) == (verdict, tally)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +89,7 @@ def test_other_errors_end_the_voting_when_all_have_voted(error: Exception) -> No
 
 
 @pytest.mark.parametrize("n", [3, 5])
-@pytest.mark.parametrize(
-    "aggregate", [majority, partial(majority_or, tie=0.0)], ids=["majority", "preference"]
-)
+@pytest.mark.parametrize("aggregate", [majority, PREFERENCE], ids=["majority", "preference"])
 def test_votes_stop_when_the_majority_is_certain(n: int, aggregate) -> None:
     """Whatever the votes are, the verdict is that of all of them, and the last one asked was needed."""
     values = (1.0, 0.0, LOST) if aggregate is majority else (1.0, 2.0, 0.0, LOST)
