@@ -110,7 +110,7 @@ def find_wrapper_key(path: Path) -> str | None:
                 if name in WRAPPER_KEYS and document.starts_array_of_objects():
                     return str(name)
                 keys.append(str(name)[:40])
-                document.skip()
+                document.value()
         except InputError:
             # The file is then read line by line, which raises an error with the line's number.
             return None
@@ -228,7 +228,7 @@ def json_nested_members(path: Path) -> Iterator[tuple[str, str, Any]]:
             if document.peek() == "{":
                 yield from ((name, key, value) for key, value in document.members())
             else:
-                document.skip()
+                document.value()
 
 
 def json_members(path: Path) -> Iterator[tuple[str, Any]]:
@@ -260,7 +260,7 @@ class _JsonDocument:
     def array(self) -> Iterator[tuple[str, Any]]:
         self._expect("[")
         for number in self._item_numbers("]"):
-            yield f"{self._name} record {number}", self._parse_value()
+            yield f"{self._name} record {number}", self.value()
 
     def names(self) -> Iterator[str]:
         """Yield the keys of the object that follows; after each key, the caller must parse or skip its value."""
@@ -268,7 +268,7 @@ class _JsonDocument:
         for _ in self._item_numbers("}"):
             if self.peek() != '"':
                 self.fail("a key in double quotes is missing")
-            name = self._parse_value()
+            name = self.value()
             self._expect(":")
             yield name
 
@@ -280,7 +280,7 @@ class _JsonDocument:
                 is_found = True
                 yield from self.array()
             else:
-                self.skip()
+                self.value()
         if not is_found:
             self.fail(f'its object has no key "{key}"')
 
@@ -304,10 +304,7 @@ class _JsonDocument:
 
     def members(self) -> Iterator[tuple[str, Any]]:
         for name in self.names():
-            yield name, self._parse_value()
-
-    def skip(self) -> None:
-        self._parse_value()
+            yield name, self.value()
 
     def starts_array_of_objects(self) -> bool:
         """Return True if an array follows whose first item is an object; nothing is consumed."""
@@ -331,8 +328,8 @@ class _JsonDocument:
             self.fail(f"expected {character!r}, found {found!r}")
         self._position += 1
 
-    def _parse_value(self) -> Any:
-        """Parse the JSON value that follows; read further chunks until it is complete."""
+    def value(self) -> Any:
+        """Parse and return the JSON value that follows; read further chunks until it is complete."""
         self.peek()
         while True:
             try:

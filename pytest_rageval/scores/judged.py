@@ -72,16 +72,12 @@ RATE: Final[Mapping[str, JudgeTask[Verdict]]] = {
 """By criterion: the grade of an answer, or of the retrieved passages, held against references or passages."""
 
 
-def _medians(votes: Sequence[tuple[Verdict, ...]]) -> tuple[Verdict, ...]:
-    return tuple(explained(median, each) for each in zip(*votes, strict=True))
-
-
 RATE_TOGETHER: Final = JudgeTask(
     name="rate together",
     template="three_grades",
     texts=("question", "answer*", "references*", "passages*", "gold*"),
     parse=parse_ratings,
-    vote=_medians,
+    vote=lambda votes: tuple(explained(median, each) for each in zip(*votes, strict=True)),
     read=lambda _: (),  # a judge of the user's is called for each grade
     call="rate",
     returns="a grade from 1 to 5, and why",

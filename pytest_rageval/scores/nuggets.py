@@ -45,10 +45,6 @@ ALPHA: Final = 0.5  # share of its gain that a nugget loses with each passage th
 MAX_NAMED_NUGGETS: Final = 5  # number of unsupported nuggets that a remark names
 
 
-def _median_labels(votes: Sequence[Labels]) -> Labels:
-    return tuple(map(median_low, zip(*votes, strict=True)))
-
-
 def _read_labels(labels: object) -> Labels:
     labels = require_result(labels, "labels")
     values = [_read_label(label) for label in labels] if isinstance(labels, list | tuple) else [None]
@@ -76,7 +72,7 @@ SUPPORT: Final[JudgeTask[Labels]] = JudgeTask(
     template="nugget_support",
     texts=("question", "nuggets*", "text"),
     parse=parse_support,
-    vote=_median_labels,
+    vote=lambda votes: tuple(map(median_low, zip(*votes, strict=True))),
     read=_read_labels,
     call="support(question, nuggets, passage), which the scores nuggets.* and answer.nuggets need",
     returns='"support", "partial_support" or "not_support" for each nugget',

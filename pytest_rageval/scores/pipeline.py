@@ -316,32 +316,26 @@ class Pipeline:
         return await self.generator.cached_answers("generate", question, golds, samples)
 
     async def cited_answer(self, query: Query, k: int, order: str = "rank") -> str:
-        ranking = await self.prompt_ranking(query, k, order)
-        question, documents = _question_to_answer(query, ranking), ranking.documents
-        # The key has the texts in the order of the prompt, so that equal prompts share the answer.
-        return await self.results.get(
-            ("cited", question, texts_of(documents)),
-            lambda: self.generator.answer("cite", question, documents, self._sample),
-        )
+        return await self._single_answer("cite", query, await self.prompt_ranking(query, k, order))
 
     async def long_answer(self, query: Query, k: int) -> str:
-        ranking = await self.ranking_with_texts(query, k)
-        question, documents = _question_to_answer(query, ranking), ranking.documents
-        return await self.results.get(
-            ("explained", question, texts_of(documents)),
-            lambda: self.generator.answer("explain", question, documents, self._sample),
-        )
+        return await self._single_answer("explain", query, await self.ranking_with_texts(query, k))
 
-    @property
-    def _sample(self) -> int:
-        """The sample number of lists and long answers. Each draw has one of them."""
-        return self.draw + self.repeat * self.draw_settings.answers
+    async def _single_answer(self, method: str, query: Query, ranking: Ranking) -> str:
+        """Return a list or a long answer. Each draw has one of them, which is its sample."""
+        question, documents = _question_to_answer(query, ranking), ranking.documents
+        sample = self.draw + self.repeat * self.draw_settings.answers
+        # The key has the texts in the order of the prompt, so that equal prompts share the answer.
+        return await self.results.get(
+            (method, question, texts_of(documents)),
+            lambda: self.generator.answer(method, question, documents, sample),
+        )
 
     def known_long_answer(self, query: Query, k: int) -> str | None:
         ranking = self.rankings.known(query, k)
         if ranking is None:
             return None
-        key = ("explained", _question_to_answer(query, ranking), texts_of(ranking.documents))
+        key = ("explain", _question_to_answer(query, ranking), texts_of(ranking.documents))
         return cast("str | None", self.results.get_if_done(key))
 
     async def ask(self, task: "JudgeTask[T]", question: str, *texts: "Text") -> T:

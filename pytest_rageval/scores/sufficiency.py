@@ -111,13 +111,9 @@ def _blame_outcome(answer: Outcome, context: Outcome | None, match_share: float)
         return answer
     if context.value >= YES_THRESHOLD:
         return replace(answer, lost_by="generator")
-    return replace(answer, lost_by="not known" if _all_found(context, match_share) else "retriever")
-
-
-def _all_found(context: Outcome, match_share: float) -> bool:
-    """Return True if the example has gold passages and all of them are in the ranking that was judged."""
     gold, ranking = context.example.relevant, context.evidence.ranking
-    return bool(gold) and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
+    all_found = gold and ranking is not None and all(GoldMatch(ranking, gold, match_share).found)
+    return replace(answer, lost_by="not known" if all_found else "retriever")
 
 
 def strata_text(entry: Mapping[str, Any]) -> str:

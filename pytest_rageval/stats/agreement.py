@@ -62,7 +62,6 @@ def pearson(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> Estimat
     >>> round(pearson([1, 2, 3, 4], [1, 3, 2, 5]).value, 4)
     0.8315
     """
-    _require_equal_lengths(a, b)
     if not _both_vary(a, b):
         return None
     # numpy takes 0.2 s to import, and kappa does not need it.
@@ -95,7 +94,6 @@ def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
     >>> round(kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.6667
     """
-    _require_equal_lengths(a, b)
     if not _both_vary(a, b):
         return None
     # In the order of a, and within ties in a in that of b: a pair is discordant if the later b is the smaller one.
@@ -118,7 +116,6 @@ def spearman_rho(a: Sequence[float], b: Sequence[float]) -> float | None:
     >>> round(spearman_rho([1, 2, 3, 4], [1, 3, 2, 4]), 4)
     0.8
     """
-    _require_equal_lengths(a, b)
     if not _both_vary(a, b):
         return None
     ranks_a, ranks_b = _doubled_ranks(a), _doubled_ranks(b)
@@ -157,6 +154,7 @@ def _require_equal_lengths(a: Sequence[object], b: Sequence[object]) -> None:
 
 
 def _both_vary(a: Sequence[float], b: Sequence[float]) -> bool:
+    _require_equal_lengths(a, b)
     return len(set(a)) > 1 and len(set(b)) > 1
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pytest_rageval.core.errors import InputError
 from pytest_rageval.evalsets.files import json_elements, json_records
 from pytest_rageval.evalsets.formats import KILT_OUTPUT, Shape, is_alce_prompt
-from pytest_rageval.evalsets.formats.peers import as_passages
+from pytest_rageval.evalsets.formats.peers import EMPTY, as_passages
 from pytest_rageval.evalsets.formats.table import rows_or_records
 from pytest_rageval.evalsets.formats.trec import read_questions
 from pytest_rageval.evalsets.records import Check, Records, check_records
@@ -25,7 +25,6 @@ NO_ANSWER: Final = "No Answer Present."  # MS MARCO's placeholder for a query wh
 MS_MARCO_LISTS: Final = ("passages", "answers")  # columns of a table
 HOPS: Final = re.compile(r"(\d)hop")
 PAGE_KEYS: Final = ("pageid", "title", "url")
-EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def by_id(names: Iterable[str]) -> list[dict[str, str]]:
