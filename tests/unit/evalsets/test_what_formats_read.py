@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rageval.core.errors import InputError
-from pytest_rageval.core.evalset import EvalSet, Example, Gold
+from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.evalsets import LoadOptions, load
 from pytest_rageval.evalsets.formats.data_sets import articles
 from pytest_rageval.evalsets.formats.trec import is_header, read_topics
@@ -290,14 +290,6 @@ def test_qrels_alone_ask_for_their_topics(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_named_in_the_formats_own_words(name, content, message, tmp_path):
     options = {"topics": "ids"} if name == "a.qrels" else {}
     assert _error(tmp_path / name, content, **options).startswith(message)
-
-
-def test_an_array_of_records_is_read_as_lines_are(tmp_path: Path) -> None:
-    records = [{"id": "k1", "input": "Where?", "output": [{"answer": "Tulsa"}]}]
-    (tmp_path / "k.json").write_text(json.dumps(records), encoding="utf-8")
-    (tmp_path / "k.jsonl").write_bytes(jsonl(*records))
-    loaded: list[EvalSet] = [load(tmp_path / name) for name in ("k.json", "k.jsonl")]
-    assert loaded[0].examples == loaded[1].examples
 
 
 @pytest.mark.parametrize(

@@ -67,14 +67,6 @@ def test_a_failure_is_that_of_its_query(loop: BackgroundEventLoop, returned: obj
     assert search.asked == {"q0": 1, "q1": 1, "q2": 1}
 
 
-def test_a_query_that_failed_is_asked_again_in_the_next_run(loop: BackgroundEventLoop) -> None:
-    search = _Search(lambda _: True)
-    retriever = adapt_retriever(search, loop)
-    for _ in range(2):
-        _all(loop, retriever, ["q"])
-    assert search.asked == {"q": 2}
-
-
 def test_a_retriever_that_answers_nothing_is_soon_asked_no_more(loop: BackgroundEventLoop) -> None:
     """If the first MAX_FAILURES queries all fail, the retriever is not called again: the rest have the first error."""
     search = _Search(lambda _: True)

@@ -5,8 +5,6 @@ import pytest
 from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Places, Score
-from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.arena import MIN_RESULT, answer_first_ids, arena_notes, arena_text, domains_text
 
 ABSTENTION = "I couldn't find an answer."
@@ -146,25 +144,6 @@ def test_half_a_change_of_mind_is_a_tie_too(world, monkeypatch) -> None:
     monkeypatch.setattr(world, "prefer", prefer)
     (outcome,) = world.evaluate("arena.win@3", *_examples(world, a1=("answer", "reference", 0)))
     assert (outcome.value, outcome.evidence.counts["ties"], outcome.evidence.places) == (0.0, 1, (1.0, 0.5))
-
-
-def test_what_the_score_depends_on(world, monkeypatch) -> None:
-    monkeypatch.setattr(
-        world,
-        "identity",
-        lambda asked: {"": "m", f"prompt to {(name := getattr(asked, 'name', asked))}": name},
-        raising=False,
-    )
-    resolved, score = resolve(ScoreRequest("arena.win@3"))
-    one_order = score.fingerprint(world.make_pipeline(seed=7), resolved, package="0")
-    assert one_order["generator prompt to explain"] == "explain"
-    assert one_order["judge prompt to prefer"] == "prefer"
-    assert (one_order["seed"], one_order["both_orders"]) == (7, False)
-    assert "generator prompt to generate" not in one_order
-    assert "comparator" not in one_order
-    two_orders = score.fingerprint(world.make_pipeline(seed=7, both_orders=True), resolved, package="0")
-    assert two_orders["both_orders"] is True
-    assert "seed" not in two_orders
 
 
 def test_wins_by_length_and_by_domain(world) -> None:

@@ -78,6 +78,7 @@ def found(spec: str, settings: Settings = BASE, **words: Any) -> dict[str, Any]:
             (f"nuggets.{name}@5", {}, JUDGES | {"judge prompt to support"})
             for name in ("coverage", "vital", "ndcg")
         ),
+        ("arena.win@5", {}, EXPLAINS | JUDGES | {"judge prompt to prefer", "seed", "both_orders"}),
         ("rel.answer@5", {}, CITES | RULES),
         ("rel_recall.answer@5", {"comparator": "judge"}, CITES | COMPARES),
         ("rel_recall.citation@5", {"order": "random"}, CITES | {"seed"}),
@@ -213,6 +214,12 @@ def test_a_seed_is_part_of_a_random_order_alone() -> None:
     random, rank = ({"order": order} for order in ("random", "rank"))
     assert found("rel.answer@5", other, **random) != found("rel.answer@5", **random)
     assert found("rel.answer@5", other, **rank) == found("rel.answer@5", **rank)
+
+
+def test_both_orders_of_a_battle_have_no_seed() -> None:
+    one, both = (found("arena.win@5", BASE.replace(seed=7, both_orders=on)) for on in (False, True))
+    assert (one["seed"], one["both_orders"], both["both_orders"]) == (7, False, True)
+    assert one.keys() - both.keys() == {"seed"}
 
 
 def test_another_temperature_is_another_generator() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from pytest_rageval.answers.judge import record_tally
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
-from pytest_rageval.calls.gathering import gather_all, gather_results, let_others_run
-from pytest_rageval.calls.user_code import MAX_FAILURES
+from pytest_rageval.calls.gathering import gather_results, let_others_run
 from pytest_rageval.core.errors import CallableError, Unscored
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Tally
@@ -93,45 +92,19 @@ def test_a_failed_piece_fails_again_without_being_asked(world) -> None:
     assert world.call_count("generate") == 1
 
 
-def _broken(loop) -> tuple[Pipeline, list[str]]:
-    asked: list[str] = []
-
-    def search(question: str, _k: int) -> list[str]:
-        asked.append(question)
-        raise LookupError("no index")
-
-    return Pipeline(adapt_retriever(search, loop), None, None), asked
-
-
 def test_a_broken_retriever_is_asked_again_by_the_next_test(loop) -> None:
     """A failed retrieval is repeated in the next run of the loop, because the failure may be temporary."""
-    run, queries = _broken(loop)
+    queries: list[str] = []
+
+    def search(question: str, _k: int) -> list[str]:
+        queries.append(question)
+        raise LookupError("no index")
+
+    run = Pipeline(adapt_retriever(search, loop), None, None)
     for question in ("one", "two", "one"):
         with pytest.raises(CallableError, match=f"raised for '{question}'"):
             loop.run(run.ranking(question, 5))
     assert queries == ["one", "two", "one"]
-
-
-def test_a_broken_retriever_is_asked_a_few_times_for_many_questions_at_once(loop) -> None:
-    run, queries = _broken(loop)
-    with pytest.raises(CallableError):
-        loop.run(gather_all(run.ranking(f"q{n}", 5) for n in range(20)))
-    assert queries == [f"q{n}" for n in range(MAX_FAILURES)]
-
-
-def test_a_question_can_be_asked_again_after_an_interruption(loop) -> None:
-    interrupted: list[str] = []
-
-    def search(question: str, _k: int) -> list[str]:
-        if not interrupted:
-            interrupted.append(question)
-            raise KeyboardInterrupt
-        return ["Reno"]
-
-    run = Pipeline(adapt_retriever(search, loop), None, None)
-    with pytest.raises(KeyboardInterrupt):
-        loop.run(run.ranking("q", 1))
-    assert len(loop.run(run.ranking("q", 1))) == 1
 
 
 def test_work_that_was_dropped_is_done_again(loop) -> None:

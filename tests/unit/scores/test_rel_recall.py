@@ -5,13 +5,12 @@ import pytest
 from pytest_rageval.core.errors import InputError, Planned, Unscored
 from pytest_rageval.core.evalset import Example, Gold
 from pytest_rageval.core.outcome import Score
-from pytest_rageval.core.ranking import Document, Ranking, Span
+from pytest_rageval.core.ranking import Document, Span
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.models.generator import adapt_generator
 from pytest_rageval.retrievers import adapt_retriever
 from pytest_rageval.run.registry import resolve
 from pytest_rageval.scores.pipeline import Pipeline
-from pytest_rageval.scores.rel_prompt import Recall, RelPrime, RelPrompt
 from pytest_rageval.scores.rel_recall import pooled_notes
 
 ADA, FISH, CYD, EVE = "Ada programs", "Eve sells fish", "Cyd and Dan program", "Eve programs"
@@ -446,67 +445,3 @@ def test_a_runaway_list_is_compared_in_time(world, example):
     assert world.evaluate("rel.answer@1", case)[0].value == pytest.approx(1 / 3)
     world.evaluate("rel.answer@1", case, comparator="judge")
     assert world.call_count("compare") == 100
-
-
-def _compare(  # noqa: PLR0913 - the method compares six sets
-    prompt="", relevant="", *, cited=(), wanted=0, available=(), listed=(), in_prompt=None
-) -> RelPrime:
-    """Compare an output with a prompt; each letter is the name of a passage."""
-    shown = RelPrompt(
-        Ranking("q", ()),
-        frozenset(relevant),
-        unknown_reason=None,
-        passage_names=tuple((name,) for name in prompt),
-        wanted=[("x",)] * wanted,
-        available_answers=frozenset(available),
-        answers_in_prompt=frozenset(available if in_prompt is None else in_prompt),
-        counts={},
-        rel_is_known=True,
-    )
-    return shown.compare("Out" + "".join(f" [{position}]" for position in cited), frozenset(listed))
-
-
-def test_the_counts_of_a_worked_example() -> None:
-    """The prompt of four passages has two of six relevant passages and four of eight right answers.
-
-    The output cites positions 1, 2 and 4, of which 1 and 4 are relevant, and 9, which does not exist. It lists three
-    right answers that are in the prompt, and a right answer that is not.
-    """
-    result = _compare(
-        "rxys", "rstuvw", cited=[1, 2, 4, 9], wanted=8, available={0, 1, 2, 3}, listed={0, 1, 2, 7}
-    )
-    assert result.citations == Recall(relevant=6, available=2, found=2, found_available=2)
-    assert (result.citations.over_rel, result.citations.over_rel_prime) == (2 / 6, 2 / 2)
-    assert result.citations.coverage == 2 / 6
-    assert result.citation_precision == 2 / 4
-    assert result.answers == Recall(relevant=8, available=4, found=4, found_available=3)
-    assert (result.answers.over_rel, result.answers.over_rel_prime) == (4 / 8, 3 / 4)
-    assert (result.answers.coverage, result.answers.beyond) == (4 / 8, 1 / 8)
-    # Recall over Rel is coverage · recall over Rel' + beyond: 1/2 · 3/4 + 1/8 = 1/2.
-    assert result.answers.over_rel == 1 / 2 * 3 / 4 + 1 / 8
-    assert (result.parametric, result.hallucinated) == (1, 1)
-
-
-def test_nothing_relevant_in_the_prompt_has_no_recall_over_rel_prime() -> None:
-    result = _compare("x", "r", cited=[1], wanted=2, listed={0})
-    for recall in (result.answers, result.citations):
-        assert recall.over_rel_prime is None
-        assert recall.coverage == 0.0
-    assert (result.answers.over_rel, result.answers.beyond, result.parametric) == (0.5, 0.5, 1)
-    assert (result.citations.over_rel, result.citation_precision) == (0.0, 0.0)
-
-
-def test_without_labels_there_are_no_shares() -> None:
-    """If no relevant passage or answer is known, recalls and coverage are None, because their denominator is 0."""
-    result = _compare("x", cited=[1, 2])
-    for recall in (result.answers, result.citations):
-        assert (recall.over_rel, recall.over_rel_prime, recall.coverage, recall.beyond) == (None,) * 4
-    # Neither of the two citations is of a relevant passage.
-    assert result.citation_precision == 0.0
-    assert (result.parametric, result.hallucinated) == (0, 1)
-
-
-def test_without_citations_precision_is_undefined_and_recall_is_0() -> None:
-    result = _compare("r", "r", wanted=1, available={0})
-    assert result.citation_precision is None
-    assert (result.citations.over_rel, result.citations.over_rel_prime) == (0.0, 0.0)
