@@ -5,12 +5,12 @@
 """
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from pytest_rageval.baseline.entries import (
     AnchorEntry,
@@ -23,9 +23,9 @@ from pytest_rageval.baseline.entries import (
 )
 from pytest_rageval.baseline.file import (
     SCHEMA,
-    SpooledExamples,
     decode,
     document_lines,
+    score_getter,
     spooled_examples,
     take_entries,
 )
@@ -187,8 +187,9 @@ class Baseline:
         score = test["scores"][name]
         low, high = scale or (-inf, inf)
         examples = score["examples"]
-        values = examples.scores if isinstance(examples, SpooledExamples) else _scores_of(examples)
-        for example, value in zip(examples, values, strict=True):
+        score_of = score_getter(examples)
+        for example in examples:
+            value = score_of(example)
             if value is not None and not low - SCALE_TOLERANCE <= value <= high + SCALE_TOLERANCE:
                 raise InputError(
                     f"The baseline {self.path} cannot be compared with: question {example} in {name} of {nodeid} has "
@@ -290,9 +291,12 @@ def anchor_entry(entry: BaselineEntry, pin: AnchorPin) -> AnchorEntry:
         "scores": {
             name: {
                 **score,
+                # Without the evidence.
                 "examples": {
-                    example_id: _without_evidence(example)
-                    for example_id, example in score["examples"].items()
+                    example_id: cast(
+                        "BaselineExample", {key: each.get(key) for key in ("score", "under") if key in each}
+                    )
+                    for example_id, each in score["examples"].items()
                 },
             }
             for name, score in entry["scores"].items()
@@ -303,13 +307,6 @@ def anchor_entry(entry: BaselineEntry, pin: AnchorPin) -> AnchorEntry:
     if pin.commit is not None:
         anchor["commit"] = pin.commit
     return anchor
-
-
-def _without_evidence(example: BaselineExample) -> BaselineExample:
-    reduced: BaselineExample = {"score": example["score"]}
-    if "under" in example:
-        reduced["under"] = example["under"]
-    return reduced
 
 
 def _score_entry(
@@ -335,10 +332,6 @@ def _example(outcome: Outcome, under: str, *, averaged: bool) -> BaselineExample
     if evidence.answer is not None:
         example["answer"] = " ".join(evidence.answer.split())[:MAX_ANSWER_LENGTH]
     return example
-
-
-def _scores_of(examples: Mapping[str, BaselineExample]) -> Iterator[float | None]:
-    return (example.get("score") for example in examples.values())
 
 
 def _old_names(nodeid: str, others: Collection[str]) -> list[str]:

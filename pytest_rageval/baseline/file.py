@@ -32,50 +32,39 @@ NO_POSITION: Final = -(2**63)  # the position in the spool of an example without
 
 
 class SpooledExample(Mapping[str, object]):
-    """A `BaselineExample` whose ranking and answer are stored in a spool, at `position`; None if it has neither."""
+    """A `BaselineExample`; its ranking and answer are in a spool, at `position`, until they are read."""
 
-    __slots__ = ("_read", "_spool", "position", "score", "under")
+    __slots__ = ("_known", "_position", "_spool")
 
-    def __init__(self, spool: Spool, score: float | None, under: str | None, position: int | None) -> None:
-        self._spool = spool
-        self._read: dict[str, object] | None = None if position is not None else {}
-        self.score: float | None = score
-        self.under: str | None = under
-        self.position: int | None = position
+    def __init__(self, spool: Spool, score: float | None, under: str | None, position: int) -> None:
+        self._spool, self._position = spool, position
+        self._known: dict[str, object] = (
+            {"score": score} if under is None else {"score": score, "under": under}
+        )
 
     def __getitem__(self, key: str) -> Any:
-        if key == "score":
-            return self.score
-        if key == "under" and self.under is not None:
-            return self.under
-        return self._spooled[key]
+        return self._known[key] if key in self._known else self._all[key]
 
     def get(self, key: str, default: Any = None) -> Any:
         """As `dict.get`; faster than the inherited method, since it is called for each of 100,000 examples."""
-        if key == "score":
-            return self.score
-        if key == "under":
-            return default if self.under is None else self.under
-        return self._spooled.get(key, default)
+        return self._known[key] if key in self._known else self._all.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
-        yield "score"
-        if self.under is not None:
-            yield "under"
-        yield from self._spooled
+        return iter(self._all)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._all)
 
     def __repr__(self) -> str:
         """The text of the dict, which an error message may quote."""
-        return repr(dict(self))
+        return repr(self._all)
 
     @property
-    def _spooled(self) -> dict[str, object]:
-        if self._read is None:
-            self._read = cast("dict[str, object]", self._spool.get(cast("int", self.position)))
-        return self._read
+    def _all(self) -> dict[str, object]:
+        if self._position != NO_POSITION:
+            self._known |= cast("dict[str, object]", self._spool.get(self._position))
+            self._position = NO_POSITION
+        return self._known
 
 
 class SpooledExamples(Mapping[str, SpooledExample]):
@@ -111,13 +100,8 @@ class SpooledExamples(Mapping[str, SpooledExample]):
 
     def __getitem__(self, key: str) -> SpooledExample:
         row = self.index[key]
-        score, position = self._scores[row], self._positions[row]
-        return SpooledExample(
-            self._spool,
-            None if score is None or isnan(score) else score,
-            self._under[row if len(self._under) > 1 else 0],
-            None if position == NO_POSITION else position,
-        )
+        under = self._under[row if len(self._under) > 1 else 0]
+        return SpooledExample(self._spool, self.score_of(key), under, self._positions[row])
 
     def get(self, key: str, default: Any = None) -> Any:
         """As `dict.get`; unlike the inherited method it raises no KeyError internally."""
@@ -143,11 +127,6 @@ class SpooledExamples(Mapping[str, SpooledExample]):
         if len(self._under) == 1:
             return self.index.keys() if self._under[0] in {None, digest} else frozenset()
         return {name for name, row in self.index.items() if self._under[row] in {None, digest}}
-
-    @property
-    def scores(self) -> Iterator[float | None]:
-        """The score of each example, without reading the spool."""
-        return (None if score is None or isnan(score) else score for score in self._scores)
 
 
 def spooled_examples(

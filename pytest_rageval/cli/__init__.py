@@ -101,20 +101,18 @@ def _parse_cache(text: str) -> Any:
 
 
 CACHE_FOLDER: Final = Path(".rageval_cache")
-CACHE_HELP: Final = f"cache (default: {CACHE_FOLDER})"
 CACHE_URL_HELP: Final = (
     "folder, or URL of a shared store, such as redis://HOST/0 (default: RAGEVAL_CACHE_URL, the only place for a URL "
     "with a password, or --cache-dir)"
 )
-CACHE_GROUP_OPTIONS: Final = with_plugin_names(
-    value("--cache-dir", "DIR", CACHE_HELP, default=None),
-    value("--cache", "PLACE", CACHE_URL_HELP, _parse_cache, default=None),
+# An option that is absent after the name of the command keeps the value of the group.
+CACHE_GROUP_OPTIONS, CACHE_COMMAND_OPTIONS = (
+    with_plugin_names(
+        value("--cache-dir", "DIR", f"cache (default: {CACHE_FOLDER})", default=default),
+        value("--cache", "PLACE", CACHE_URL_HELP, _parse_cache, default=default),
+    )
+    for default in (None, argparse.SUPPRESS)
 )
-CACHE_COMMAND_OPTIONS: Final = with_plugin_names(
-    value("--cache-dir", "DIR", CACHE_HELP, default=argparse.SUPPRESS),
-    value("--cache", "PLACE", CACHE_URL_HELP, _parse_cache, default=argparse.SUPPRESS),
-)
-"""The same options after the name of the command. An option that is absent there keeps the value of the group."""
 
 MODEL: Final = value(
     "--model", "NAME", "only replies of this model, named as in `rageval cache info`; may be repeated", str,

@@ -209,15 +209,15 @@ def _help(option: Option[Any]) -> str:
     return f"{option.help}{default}".replace("%", "%%")
 
 
-NO_RETRIEVER: Final = """\
-There is no fixture rageval_retriever, so there is nothing to evaluate. Write in conftest.py:
+NO_FIXTURE: Final = """\
+There is no fixture {name}, {effect}. Write in conftest.py:
 
     import pytest
-    from your_application import search
+    from your_application import {function}
 
     @pytest.fixture(scope="session")
-    def rageval_retriever():
-        return search  # (query, k) -> documents
+    def {name}():
+        return {function}  # (query, k) -> documents{example}
 """
 
 
@@ -226,26 +226,15 @@ def rageval_retriever(request: pytest.FixtureRequest) -> object:
     """The retriever under test: a callable (query, k) -> documents, sync or async. Override it."""
     given = request.config.hook.pytest_rageval_default_fixture(name="rageval_retriever", request=request)
     if given is None:
-        raise _missing_fixture(NO_RETRIEVER)
+        raise _missing_fixture("rageval_retriever", "so there is nothing to evaluate", "search")
     return given
-
-
-NO_REFERENCE: Final = """\
-There is no fixture rageval_reference_retriever, which max_ratio compares times with. Write in conftest.py:
-
-    import pytest
-    from your_application import simple_search
-
-    @pytest.fixture(scope="session")
-    def rageval_reference_retriever():
-        return simple_search  # (query, k) -> documents, such as the version that is deployed
-"""
 
 
 @pytest.fixture(scope="session")
 def rageval_reference_retriever() -> object:
     """The retriever whose time max_ratio compares with that of rageval_retriever: a callable like it. Override it."""
-    raise _missing_fixture(NO_REFERENCE)
+    effect, example = "which max_ratio compares times with", ", such as the version that is deployed"
+    raise _missing_fixture("rageval_reference_retriever", effect, "simple_search", example)
 
 
 @pytest.fixture(scope="session")
@@ -325,7 +314,7 @@ def request_components(names: Iterable[str]) -> None:
     unwrap(rageval).__signature__ = Signature(parameters)
 
 
-def _missing_fixture(text: str) -> BaseException:
+def _missing_fixture(name: str, effect: str, function: str, example: str = "") -> BaseException:
     from pytest_rageval.plugin.terminal import failure  # noqa: PLC0415 - few runs lack a fixture
 
-    return failure(text)
+    return failure(NO_FIXTURE.format(name=name, effect=effect, function=function, example=example))

@@ -53,6 +53,8 @@ def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":
 class LazyStart:
     """The hooks of every run. After the start they pass tests to `EvaluationPlugin`."""
 
+    _workers: "Workers | None" = None
+
     def __init__(self, config: pytest.Config, off: Sequence[str]) -> None:
         self._config = config
         self._off = off
@@ -65,17 +67,12 @@ class LazyStart:
         # While tests run, pytest captures their output, and the width of the terminal cannot be read.
         self._columns: int = given.get("rageval_columns") or shutil.get_terminal_size().columns
         config.stash.setdefault(ENVIRONMENT, dict(os.environ))
-        self._workers = self._register_workers()
+        # Neither a worker of pytest-xdist nor a run without workers has this option.
+        if getattr(config.option, "dist", "no") != "no":
+            from pytest_rageval.plugin.workers import Workers  # noqa: PLC0415 - most runs have no workers
 
-    def _register_workers(self) -> "Workers | None":
-        """Register the hooks of a controller of pytest-xdist; return None in other processes, also in workers."""
-        if getattr(self._config.option, "dist", "no") == "no":
-            return None
-        from pytest_rageval.plugin.workers import Workers  # noqa: PLC0415 - most runs have no workers
-
-        workers = Workers(self._config, self._worker_inputs, self.start)
-        self._config.pluginmanager.register(workers)
-        return workers
+            self._workers = Workers(config, self._worker_inputs, self.start)
+            config.pluginmanager.register(self._workers)
 
     def _worker_inputs(self) -> dict[str, object]:
         return {

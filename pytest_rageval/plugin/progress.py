@@ -192,7 +192,11 @@ class EvaluationProgress:
         work = work.since(self._before)._replace(
             rankings_per_s=since_first_tick.ranked / seconds, replies_per_s=since_first_tick.replies / seconds
         )
-        self._display_or_send(work, stalls, now)
+        if self._channel is None:
+            self._display.show(work, stalls)
+        elif now - self._sent_at >= WORKER_INTERVAL_S:
+            self._sent_at = now
+            self._send(work, stalls)
 
     def clear(self) -> None:
         if self._began_at is not None:
@@ -200,13 +204,6 @@ class EvaluationProgress:
             if self._channel is not None:
                 self._send(self._before.since(self._before), ())
         self._display.clear()
-
-    def _display_or_send(self, work: Work, stalls: "Sequence[Stall]", now: float) -> None:
-        if self._channel is None:
-            self._display.show(work, stalls)
-        elif now - self._sent_at >= WORKER_INTERVAL_S:
-            self._sent_at = now
-            self._send(work, stalls)
 
     def _send(self, work: Work, stalls: "Sequence[Stall]") -> None:
         # The controller may have closed the channel.

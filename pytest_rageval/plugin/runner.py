@@ -62,9 +62,6 @@ T = TypeVar("T")
 
 PROCESS: "pytest.StashKey[Process]" = pytest.StashKey()
 
-EVALUATION_PLUGIN: "pytest.StashKey[EvaluationPlugin]" = pytest.StashKey()
-"""The evaluation plugin of this process."""
-
 RECEIVED_FIXTURE: "pytest.StashKey[bool]" = pytest.StashKey()
 """True for a test that received the fixture `rageval`, as an argument or by `request.getfixturevalue`."""
 
@@ -267,17 +264,12 @@ class EvaluationPlugin:
 
     def __init__(self, config: pytest.Config, process: Process) -> None:
         self.config = config
-        config.stash[EVALUATION_PLUGIN] = self
         self.process = process
         self._sharing_alpha: frozenset[str] | None = None
         self._tests: dict[str, TestRun] = {}
         # True if pytest's message about the failed assertion has been replaced by an explanation of this package.
         self._explained = False
         self._failures = 0
-
-    @staticmethod
-    def get(config: pytest.Config) -> "EvaluationPlugin":
-        return config.stash[EVALUATION_PLUGIN]
 
     @rare_collection()
     def evaluate(  # noqa: PLR0913 - the values of fixtures

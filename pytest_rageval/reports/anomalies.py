@@ -39,7 +39,7 @@ def anomalies_entry(outcomes: Sequence[Outcome], *, of_slice: bool = False) -> d
     """Return the counts above 0 by name: counts of documents, of rankings, and of questions without a ranking."""
     failed = [outcome.failed.cause for outcome in outcomes if outcome.failed is not None]
     failed_retrievals = failed.count("retriever")
-    rankings = _rankings(outcomes)
+    rankings = rankings_of(outcomes)
     own_k_surplus = [
         ranking.own_k - ranking.k
         for ranking in rankings
@@ -67,7 +67,7 @@ def anomalies_entry(outcomes: Sequence[Outcome], *, of_slice: bool = False) -> d
     return {name: counts[name] for name in ANOMALY_TEXTS if counts[name]}
 
 
-def _rankings(outcomes: Sequence[Outcome]) -> "list[Ranking]":
+def rankings_of(outcomes: Sequence[Outcome]) -> "list[Ranking]":
     return [ranking for outcome in outcomes if (ranking := outcome.evidence.ranking) is not None]
 
 
@@ -84,7 +84,7 @@ def _count_foreign_ids(outcomes: Sequence[Outcome], least: int) -> int:
             return 0
     gold = {name for outcome in outcomes for name in outcome.example.gold_id_keys}
     with_ids = 0
-    for ranking in _rankings(outcomes) if gold else ():
+    for ranking in rankings_of(outcomes) if gold else ():
         ids = ranking.id_keys
         if not gold.isdisjoint(ids):
             return 0
@@ -99,7 +99,7 @@ def _count_ids_as_texts(outcomes: Sequence[Outcome]) -> int:
     """
     count = 0
     gold: set[str] = set()
-    for ranking in _rankings(outcomes):
+    for ranking in rankings_of(outcomes):
         if any(name is not None for name in ranking.ids):
             # In general the first ranking has ids. Then the other rankings need not be read.
             return 0

@@ -17,6 +17,7 @@ from pytest_rageval.gate.comparison import Comparison, ExamplePair
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.text import counted, join_first
+from pytest_rageval.reports.anomalies import rankings_of
 from pytest_rageval.reports.notes import count_causes
 from pytest_rageval.reports.questions import Explanation, explain
 
@@ -101,7 +102,7 @@ def cause_text(explained: Sequence[tuple[Score, Explanation | None]], *, sure: b
     # The rankings do not say why a time, a cost or a number of calls is too large; what the questions share may.
     low = [(score, each) for score, each in explained if each is None or each.why != "above"]
     lost_below = {outcome.example.id for _, each in low if each for outcome, _ in each.losses}
-    scores = [score for score, _ in explained if lost_below and _rankings(score.outcomes)]
+    scores = [score for score, _ in explained if lost_below and rankings_of(score.outcomes)]
     # The whole set says more than a slice, and a longer ranking more than a shorter one.
     deepest = max(scores, key=lambda score: (not score.slice, _cut_off(score.outcomes)), default=None)
     losses = {
@@ -116,7 +117,7 @@ def cause_text(explained: Sequence[tuple[Score, Explanation | None]], *, sure: b
     if deepest is not None:
         comparisons = [each.comparison for score, each in explained if score is deepest and each]
         comparison = next(filter(None, comparisons), None)
-        if not any(map(len, _rankings(deepest.outcomes))):
+        if not any(map(len, rankings_of(deepest.outcomes))):
             return "every search returned nothing: is the index built?"
         found = [loss for name, loss in losses.items() if name in lost_below]
         causes = _ranking_causes(deepest, comparison, found)
@@ -126,23 +127,19 @@ def cause_text(explained: Sequence[tuple[Score, Explanation | None]], *, sure: b
     counts = (
         {}
         if deepest is None
-        else count_causes(outcome for score, each in explained if each for outcome, _ in each.losses)
+        else count_causes(outcome for _, each in explained if each for outcome, _ in each.losses)
     )
     texts += [f"lost by {', '.join(f'{cause} {count}' for cause, count in counts.items())}"] if counts else []
     tag = _common_tag([outcome.example for outcome in lost], explained)
     return "; ".join([*texts, *([tag] if tag else [])])
 
 
-def _rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
-    return [outcome.evidence.ranking for outcome in outcomes if outcome.evidence.ranking is not None]
-
-
 def _cut_off(outcomes: Sequence[Outcome]) -> int:
-    return max((ranking.k for ranking in _rankings(outcomes)), default=0)
+    return max((ranking.k for ranking in rankings_of(outcomes)), default=0)
 
 
 def _ranking_causes(score: Score, comparison: Comparison | None, losses: Sequence[Loss]) -> Iterator[_Cause]:
-    rankings = _rankings(score.outcomes)
+    rankings = rankings_of(score.outcomes)
     pairs = [] if comparison is None else [*comparison.pairs]
     old = [pair.old_ranking for pair in pairs if pair.old_ranking is not None]
     smaller = _smaller_number(rankings, old)
@@ -181,7 +178,7 @@ def _short_causes(
     outcomes: Sequence[Outcome], old: Sequence[Sequence[str]], smaller: tuple[int, str] | None
 ) -> Iterator[_Cause]:
     """Yield why more rankings are shorter than k than in the baseline: repeats, none at all, another k, or the rest."""
-    rankings, k = _rankings(outcomes), _cut_off(outcomes)
+    rankings, k = rankings_of(outcomes), _cut_off(outcomes)
     was_empty = sum(not labels for labels in old)
     was_short = sum(len(labels) < k for labels in old) - was_empty
     short = [

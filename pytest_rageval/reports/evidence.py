@@ -5,7 +5,7 @@ tokens, calls and cost of a test's retrievals.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import TypeVar, cast
@@ -82,8 +82,8 @@ class Retrievals:
         longest = {name: ranking for name, ranking in self.rankings.items() if ranking.k == k}
         rankings = list(longest.values())
         tokens = [count for name in longest if (count := self.tokens(name)) is not None]
-        seconds = _known_values(rankings, lambda ranking: ranking.seconds)
-        costs = _known_values(rankings, lambda ranking: ranking.cost)
+        seconds = [ranking.seconds for ranking in rankings if ranking.seconds is not None]
+        costs = [ranking.cost for ranking in rankings if ranking.cost is not None]
         return {
             "k": k,
             "questions": len(rankings),
@@ -103,10 +103,6 @@ def _in_memory(ranking: Ranking | None) -> Ranking | None:
 
 def _preference(ranking: Ranking) -> tuple[int, bool]:
     return ranking.k, ranking.seconds is not None
-
-
-def _known_values(rankings: Iterable[Ranking], get: Callable[[Ranking], float | None]) -> list[float]:
-    return [value for ranking in rankings if (value := get(ranking)) is not None]
 
 
 class ExplainedScore:

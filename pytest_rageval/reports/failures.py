@@ -34,7 +34,6 @@ MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 MAX_ID_WIDTH: Final = 24
 MIN_QUESTION_WIDTH: Final = 16  # columns that a question gets, whatever the number of scores
 
-
 MAX_LINES: Final = {-1: 9, 0: 22}
 """Number of lines of a test's failure, by verbosity. pytest adds its title, its place and an empty line."""
 
@@ -42,7 +41,6 @@ MIN_LINES: Final = 8
 """Number of lines of a test's failure after many others; each of them takes `STEP` lines away."""
 
 STEP: Final = 4
-
 
 ASSERTION_INDENT: Final = len("E     ")  # before each line of the explanation, by pytest
 
@@ -95,7 +93,10 @@ def failure_lines(
         ]
         kept = kept or [_sentence_lines(results[0], ceiling=False)]
     head = [line for lines in kept for line in lines]
-    if others := [_name(result) for result in results[len(kept) :]]:
+    if others := [
+        result.threshold.name if result.score is None else result.score.name
+        for result in results[len(kept) :]
+    ]:
         head.append(cut_line(f"{len(others)} more failed: {', '.join(others)}"))
     if cause := cause_text(explained):
         head += wrap_text(f"Likely cause: {cause}", 2)
@@ -106,10 +107,6 @@ def failure_lines(
             for line in (*wrap_text(score_line(score), 2), *_reason_lines(score))
         ]
     return [*head, *_question_block(explained, room, len(head) + len(after), report), *after]
-
-
-def _name(result: ThresholdResult) -> str:
-    return result.threshold.name if result.score is None else result.score.name
 
 
 def _sentence_lines(result: ThresholdResult, *, ceiling: bool = True) -> list[str]:
@@ -241,19 +238,15 @@ def _brief_lines(question: LostQuestion) -> Iterator[str]:
 def explain_assertion(op: str, left: object, right: object, room: Room) -> list[str] | None:
     token = width.set(width.get() - ASSERTION_INDENT)
     try:
-        return _explain_assertion(op, left, right, room)
+        if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
+            return _assertion_lines(left, op, float(right), room)
+        if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
+            return _assertion_lines(right, MIRRORED[op], float(left), room)
+        if isinstance(right, Ranking) and op in {"in", "not in"}:
+            return [f"{left!r} {op} the documents", *ranking_lines(right)]
+        return None
     finally:
         width.reset(token)
-
-
-def _explain_assertion(op: str, left: object, right: object, room: Room) -> list[str] | None:
-    if isinstance(left, Score) and isinstance(right, int | float) and op in {*MIRRORED, "=="}:
-        return _assertion_lines(left, op, float(right), room)
-    if isinstance(right, Score) and isinstance(left, int | float) and op in MIRRORED:
-        return _assertion_lines(right, MIRRORED[op], float(left), room)
-    if isinstance(right, Ranking) and op in {"in", "not in"}:
-        return [f"{left!r} {op} the documents", *ranking_lines(right)]
-    return None
 
 
 def _assertion_lines(score: Score, op: str, bound: float, room: Room) -> list[str]:

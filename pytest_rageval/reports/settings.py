@@ -70,11 +70,21 @@ def _judging_text(uses: Collection[str], judging: str) -> str:
 
 
 def settings_entry(settings: Settings) -> dict[str, object]:
-    """Return the settings for the JSON report; `generator` is None if no model is named."""
+    """Return the settings for the JSON report; `generator` is None if no model is named.
+
+    The temperatures and draws are those of all scores, and of LLM-retEval. A temperature is None if the server sets it.
+    """
+    default = 0.0 if settings.embedded else TEMPERATURE
+    own = settings.generator.parameters.get("temperature", default)
+    own = own if isinstance(own, int | float) else None
+    reteval = own if settings.llm_reteval_temperature is None else settings.llm_reteval_temperature
     return {
         **({} if settings.preset is None else {"preset": settings.preset}),
         "generator": _generator_text(settings),
-        **_sampling(settings),
+        "temperature": own if settings.temperature is None else settings.temperature,
+        "draws": settings.draws,
+        "llm_reteval_temperature": reteval,
+        "llm_reteval_draws": settings.llm_reteval_draws,
         "judge": _judge_text(settings),
         "judge_votes": settings.judge_votes,
         "both_orders": settings.both_orders,
@@ -95,23 +105,6 @@ def _generator_text(settings: Settings) -> str | None:
     if settings.generator.model is None:
         return None
     return _model_at_server(settings.generator.model, settings.generator.server)
-
-
-def _sampling(settings: Settings) -> dict[str, object]:
-    """Temperature and draws of all scores, and of LLM-retEval; a temperature is None if the server sets it."""
-    default = 0.0 if settings.embedded else TEMPERATURE
-    own = settings.generator.parameters.get("temperature", default)
-    own = own if isinstance(own, int | float) else None
-
-    def or_default(temperature: float | None) -> Any:
-        return own if temperature is None else temperature
-
-    return {
-        "temperature": or_default(settings.temperature),
-        "draws": settings.draws,
-        "llm_reteval_temperature": or_default(settings.llm_reteval_temperature),
-        "llm_reteval_draws": settings.llm_reteval_draws,
-    }
 
 
 def _judge_text(settings: Settings) -> str:

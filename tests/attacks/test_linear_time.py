@@ -46,7 +46,7 @@ from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.reports import html as page
 from pytest_rageval.reports import layout
 from pytest_rageval.reports import markdown as markdown_report
-from pytest_rageval.reports.html import answer_words
+from pytest_rageval.reports.html import questions_html
 from pytest_rageval.retrievers import bm25
 from pytest_rageval.scores import gold_matching, near_duplicates
 
@@ -276,7 +276,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "show.to_one_line": show.to_one_line,
     "layout.wrap_text": lambda text: layout.wrap_text(text, 6),
     "page.UNPRINTABLE": lambda text: page.UNPRINTABLE.sub("", text),
-    "answer_words.mark_answer_words": lambda text: answer_words.mark_answer_words(
+    "questions_html.mark_answer_words": lambda text: questions_html.mark_answer_words(
         text, f"{ANSWER} {text[:400]}", text[:40]
     ),
     "markdown_report": lambda text: (markdown_report._code(text), markdown_report._score_cell(text)),

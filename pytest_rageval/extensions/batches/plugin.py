@@ -27,7 +27,8 @@ from pytest_rageval.models.client import RetryableError
 from pytest_rageval.options.resolution import RUN_VARIABLE
 from pytest_rageval.options.settings import ROLES
 from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
-from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, EvaluationPlugin, Process
+from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
+from pytest_rageval.plugin.runner import WAITS_FOR_BATCH, Process
 from pytest_rageval.plugin.terminal import print_line, print_lines
 from pytest_rageval.run.session import Session
 
@@ -268,7 +269,7 @@ class BatchSubmitPlugin(_StepPlugin):
         pending = call.excinfo is not None and isinstance(call.excinfo.value, ReplyPending)
         report = yield
         if pending or call.when == "call":
-            test = EvaluationPlugin.get(item.config).test_of(item)
+            test = get_evaluation_plugin(item.config).test_of(item)
             pending = pending or (test is not None and test.has_stubs)
             reason = WAITS_FOR_BATCH if pending else "has all its replies"
             report_as_skipped(report, item, reason)

@@ -20,7 +20,8 @@ from pytest_rageval.models.usage import ESTIMATED, Usage
 from pytest_rageval.options import all_options
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.completeness import deselect_tests_without_requests, report_as_skipped
-from pytest_rageval.plugin.runner import EvaluationPlugin, Process
+from pytest_rageval.plugin.lazy_start import get_evaluation_plugin
+from pytest_rageval.plugin.runner import Process
 from pytest_rageval.plugin.terminal import fail_run, print_lines
 from pytest_rageval.reports.document import TestEntry
 from pytest_rageval.reports.layout import align_columns
@@ -200,7 +201,7 @@ class PlanningPlugin:
         if call.excinfo is None:
             return False
         error = call.excinfo.value
-        if EvaluationPlugin.get(item.config).is_own_message(error):
+        if get_evaluation_plugin(item.config).is_own_message(error):
             return False
         if _has_placeholders(item):
             self._fixture_errors.append(error)
@@ -237,7 +238,7 @@ class PlanningPlugin:
 
 def _has_placeholders(item: pytest.Item) -> bool:
     """Return True if a test has received a stub, or a placeholder in place of a model's reply."""
-    test = EvaluationPlugin.get(item.config).test_of(item)
+    test = get_evaluation_plugin(item.config).test_of(item)
     has_stubs = test is not None and test.has_stubs
     return has_stubs or Process.get(item.config).usage_of(item.nodeid).requests > 0
 

@@ -171,9 +171,9 @@ class ShardPlugin:
     def pytest_runtest_makereport(
         self, item: "pytest.Item"
     ) -> "Generator[None, pytest.TestReport, pytest.TestReport]":
-        from pytest_rageval.plugin.runner import EvaluationPlugin  # noqa: PLC0415 - few runs are shards
+        from pytest_rageval.plugin.lazy_start import get_evaluation_plugin  # noqa: PLC0415 - few runs are shards
 
-        test = EvaluationPlugin.get(item.config).test_of(item)
+        test = get_evaluation_plugin(item.config).test_of(item)
         report = yield
         if test is not None and test.is_recorded:
             _note_xfail(item, report, test)

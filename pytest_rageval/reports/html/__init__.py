@@ -1,7 +1,7 @@
 """Renders HTML pages as single files from the templates of this folder.
 
 `page` is the page of a report, `question_rows` the rows of its questions, `questions_html` writes them. `plots` has the
-plots beside them, and `answer_words` the marks in passages.
+plots beside them.
 
 A template extends `base.html` and fills its blocks. `charts.html` has the macros of charts. All texts are escaped.
 Style and script are inline. The content security policy of a page allows only its own style and script, by their

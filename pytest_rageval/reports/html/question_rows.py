@@ -167,10 +167,6 @@ class Details:
     def examples(self) -> list[Mapping[str, Any]]:
         return [example for _, example in self.scored]
 
-    @property
-    def test_anchors(self) -> str:
-        return " ".join(map(anchor_of, self.tests))
-
     def example_values(self, key: str) -> list[str]:
         return list(dict.fromkeys(str(example[key]) for _, example in self.scored if example.get(key)))
 
@@ -272,10 +268,6 @@ class QuestionRow:
     def state(self) -> str:
         return worst_state(self.states)
 
-    @property
-    def state_text(self) -> str:
-        return self.bound_side if self.state == "beyond" else self.state
-
     def set_order(self) -> None:
         """Compute the sort key: by state, loss, mean score, and order in the eval set."""
         cells = self.cells.values()
@@ -298,7 +290,12 @@ class QuestionTable:
         self.columns: list[Column] = []
         self._rows: dict[str, QuestionRow] = {}
         for test in tests:
-            variants = self._add_questions(test)
+            # The variants that have the test's rankings, by id.
+            questions = test.get("questions", ())
+            variants = {
+                str(entry["id"]): self._add_question(questions, at, entry, test)
+                for at, entry in enumerate(questions)
+            }
             for name, entries in _group_by_name(test["scores"]).items():
                 self._add_score(test, name, entries, variants)
         self._name_columns()
@@ -315,13 +312,6 @@ class QuestionTable:
             groups.setdefault(key, []).append(test)
         tables = [cls(name, group) for (name, _), group in groups.items()]
         return [table for table in tables if table.rows]
-
-    def _add_questions(self, test: TestEntry) -> dict[str, Variant]:
-        """Add the questions of a test; return the variants that have the test's rankings, by id."""
-        entries = test.get("questions", ())
-        return {
-            str(entry["id"]): self._add_question(entries, at, entry, test) for at, entry in enumerate(entries)
-        }
 
     def _add_question(
         self, entries: Sequence[EvaluatedQuestion], index: int, entry: EvaluatedQuestion, test: TestEntry
