@@ -56,8 +56,7 @@ CONFLICT_REMEDY: Final = (
 )
 
 
-Scale = tuple[float, float] | None
-"""The lowest and the highest value of a score; None if its scale is not declared."""
+Scale = tuple[float, float] | None  # the lowest and the highest value; None if it is not declared
 
 
 class Baseline:
@@ -170,11 +169,7 @@ class Baseline:
         return self._score(self.tests.get(nodeid), None, nodeid, name, scale)
 
     def anchor_score(self, nodeid: str, name: str, scale: Scale) -> BaselineScore | None:
-        """Return a test's score in its anchor; None if it is missing.
-
-        Raises:
-            InputError: an example's score is not on the scale.
-        """
+        """Return a test's score in its anchor, as `score` does."""
         test = self.anchors.get(nodeid)
         pin = None if test is None else AnchorPin(test.get("commit"), test["date"], test["updates"])
         return self._score(test, pin, nodeid, name, scale)

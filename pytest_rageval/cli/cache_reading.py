@@ -7,7 +7,6 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +23,8 @@ from pytest_rageval.cli.plugin_stores import stores_for
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.core.extensions import installed
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.models.cassette import (
-    read_cassette,
-    write_cassette,
-)
+from pytest_rageval.models.cassette import read_cassette, write_cassette
+from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.fallback import open_store
 from pytest_rageval.models.stores.interface import Damaged, Entry, Namespace, ReplyStore, mapped_errors
 from pytest_rageval.models.stores.sqlite import SqliteStore
@@ -189,41 +186,36 @@ def split_damaged(entries: Iterable[Entry | Damaged]) -> tuple[list[Entry], list
     return good, damaged
 
 
-@dataclass(slots=True)
-class ModelUse:
-    """The number of replies of one model (see `model_of`) in a cache, and their tokens."""
-
-    model: str
-    base_url: str
-    replies: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cut: int = 0  # replies that the token limit cut
-
-
 def model_of(entry: Entry) -> tuple[str, str]:
     """Return model and base URL of a request; if they are not stored, the server's name for the model and ""."""
     model, base_url = entry.summary.get("model"), entry.summary.get("base_url")
     return (entry.reply.model, "") if model is None else (model, base_url or "")
 
 
-def _model_uses(entries: Iterable[Entry]) -> list[ModelUse]:
-    by_name: dict[tuple[str, str], ModelUse] = {}
+def _model_uses(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Return by model the number of replies, their tokens, and the number of those that the token limit cut."""
+    by_model: dict[tuple[str, str], list[Reply]] = {}
     for entry in entries:
-        name = model_of(entry)
-        use = by_name.setdefault(name, ModelUse(*name))
-        use.replies += 1
-        use.tokens_in += entry.reply.tokens_in
-        use.tokens_out += entry.reply.tokens_out
-        use.cut += entry.reply.cut
-    return [by_name[name] for name in sorted(by_name)]
+        by_model.setdefault(model_of(entry), []).append(entry.reply)
+    return [
+        {
+            "model": model,
+            "base_url": base_url,
+            "replies": len(replies),
+            **{
+                name: sum(getattr(reply, name) for reply in replies)
+                for name in ("tokens_in", "tokens_out", "cut")
+            },
+        }
+        for (model, base_url), replies in sorted(by_model.items())
+    ]
 
 
 def models_table(entries: Iterable[Entry]) -> str:
     rows = []
-    for use in _model_uses(entries):
-        name = to_one_line(f"{use.model} at {use.base_url}" if use.base_url else use.model or "(no name)")
-        rows.append([name, *(f"{n:,}" for n in (use.replies, use.tokens_in, use.tokens_out, use.cut))])
+    for model, base_url, *numbers in (use.values() for use in _model_uses(entries)):
+        name = to_one_line(f"{model} at {base_url}" if base_url else model or "(no name)")
+        rows.append([name, *(f"{n:,}" for n in numbers)])
     return format_table(["model", "replies", "tokens in", "tokens out", "cut"], rows)
 
 
@@ -248,9 +240,8 @@ def info_command(options: argparse.Namespace) -> int:
     surveys = {file: survey(file, place) for file in cache_files()}
     if options.json:
         counts = {"replies": len(good), "damaged": len(damaged), **_oldest_and_newest(dates)}
-        models = [asdict(use) for use in _model_uses(good)]
         others = {file.namespace: found and _other_counts(file, found) for file, found in surveys.items()}
-        echo(json.dumps({**details, **counts, "models": models, **others}, indent=2))
+        echo(json.dumps({**details, **counts, "models": _model_uses(good), **others}, indent=2))
         return 0
     if not isinstance(place, Path):
         echo(f"{place}: {format_count(len(good), 'reply')}")

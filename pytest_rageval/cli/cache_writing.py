@@ -29,21 +29,10 @@ from pytest_rageval.cli.cache_reading import (
     survey,
     transaction,
 )
-from pytest_rageval.cli.console import (
-    echo,
-    echo_err,
-    format_bytes,
-    format_count,
-    to_one_line,
-)
+from pytest_rageval.cli.console import echo, echo_err, format_bytes, format_count, to_one_line
 from pytest_rageval.core.errors import InputError, StoreError
 from pytest_rageval.lib.secret import StoreURL
-from pytest_rageval.models.cassette import (
-    LaterVersionError,
-    cassette_lines,
-    parse_entry,
-    write_cassette,
-)
+from pytest_rageval.models.cassette import LaterVersionError, cassette_lines, parse_entry, write_cassette
 from pytest_rageval.models.messages import Reply
 from pytest_rageval.models.stores.interface import CLAIM_TTL_S, Damaged, Entry, Namespace
 from pytest_rageval.models.stores.sqlite import SqliteStore
@@ -200,13 +189,13 @@ def _deletion_text(options: argparse.Namespace) -> str:
 def verify_command(options: argparse.Namespace) -> int:
     """Look for damage in the cache or in cassettes; return 1 if there is any, even if it is repaired."""
     place, fix = place_of(options), options.repair
-    if not options.files and isinstance(place, Path):
-        sound = [has_no_replies(place) or _verify_replies(place, fix=fix)]
-        sound += [_verify_file(file, place, fix=fix) for file in cache_files()]
-        return 0 if all(sound) else 1
     if not options.files:
-        names = ("replies", *(file.namespace for file in cache_files()))
-        sound = [_verify_shared_store(options.cache, name, fix=fix) for name in names]
+        if isinstance(place, Path):
+            sound = [has_no_replies(place) or _verify_replies(place, fix=fix)]
+            sound += [_verify_file(file, place, fix=fix) for file in cache_files()]
+        else:
+            names = ("replies", *(file.namespace for file in cache_files()))
+            sound = [_verify_shared_store(place, name, fix=fix) for name in names]
         return 0 if all(sound) else 1
     if fix:
         raise InputError(

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from pytest_rageval.run.session import Session
 
 
-EXTENSIONS: Final = "rageval_extensions"
-"""The ini key that switches extensions off."""
+EXTENSIONS: Final = "rageval_extensions"  # the ini key that switches extensions off
 
 EXTENSIONS_HELP: Final = (
     "extensions to switch off, each with a minus: -canary -early_stop. `rageval extensions` lists all"

@@ -20,12 +20,7 @@ from pytest_rageval.lib.text import counted, plural
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.plugin.markers import EVALUATED_MARKERS
 from pytest_rageval.plugin.runner import Process
-from pytest_rageval.plugin.terminal import (
-    fail_run,
-    plain_nodeid,
-    print_lines,
-    report_outcome,
-)
+from pytest_rageval.plugin.terminal import fail_run, plain_nodeid, print_lines, report_outcome
 
 if TYPE_CHECKING:
     from pytest_rageval.reports.document import SuiteEntry

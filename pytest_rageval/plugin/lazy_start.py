@@ -39,11 +39,9 @@ CassetteWriterPlugin: Final = Lazy("plugin.files", "CassetteWriterPlugin")
 ENVIRONMENT = pytest.StashKey[Mapping[str, str]]()
 """The environment variables at the start of the process, before the proxy or a test module changed them."""
 
-PARSER: "pytest.StashKey[pytest.Parser]" = pytest.StashKey()
-"""The parser of pytest's command line."""
+PARSER: "pytest.StashKey[pytest.Parser]" = pytest.StashKey()  # of pytest's command line
 
-LAZY_START: "pytest.StashKey[LazyStart]" = pytest.StashKey()
-"""The object with the hooks of every run."""
+LAZY_START: "pytest.StashKey[LazyStart]" = pytest.StashKey()  # the object with the hooks of every run
 
 
 def get_evaluation_plugin(config: pytest.Config) -> "EvaluationPlugin":

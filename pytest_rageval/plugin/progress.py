@@ -22,23 +22,12 @@ if TYPE_CHECKING:
     Running = tuple[str, Usage] | None
     """The node id of the running test and its usage of models so far; None if no test runs."""
 
-TERMINAL_DELAY_S: Final = 1.0
-"""Time after which the line on a terminal appears."""
-
-TERMINAL_INTERVAL_S: Final = 0.25
-"""Minimum time between two updates of the line on a terminal."""
-
-LOG_INTERVAL_S: Final = 10.0
-"""Minimum time between two lines in a file or in the log of a CI job, and before the first line."""
-
-WORKER_INTERVAL_S: Final = 1.0
-"""Minimum time between two messages of a worker."""
-
-STALL_S: Final = 10.0
-"""Time after which the line names a server that does not respond."""
-
-MIN_MINUTES_S: Final = 120.0
-"""Remaining time from which on it is displayed in minutes."""
+TERMINAL_DELAY_S: Final = 1.0  # time after which the line on a terminal appears
+TERMINAL_INTERVAL_S: Final = 0.25  # minimum time between two updates of the line on a terminal
+LOG_INTERVAL_S: Final = 10.0  # minimum time between two lines in a file or a log, and before the first
+WORKER_INTERVAL_S: Final = 1.0  # minimum time between two messages of a worker
+STALL_S: Final = 10.0  # time after which the line names a server that does not respond
+MIN_MINUTES_S: Final = 120.0  # remaining time from which on it is displayed in minutes
 
 
 class Work(NamedTuple):

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-REPETITION: Final = "__pytest_repeat_step_number"
-"""The parameter of the tests that pytest-repeat runs several times."""
+REPETITION: Final = "__pytest_repeat_step_number"  # a parameter of tests that pytest-repeat repeats
 
 COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
 """The fixtures whose parameters are part of the system under test."""

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
-from pytest_rageval.core.errors import (
-    RagevalError,
-    ReplyPending,
-    Unscored,
-    user_frames,
-)
+from pytest_rageval.core.errors import RagevalError, ReplyPending, Unscored, user_frames
 from pytest_rageval.lib.spool import rare_collection
 from pytest_rageval.lib.text import printable
 from pytest_rageval.options.parsers import destination_kind
@@ -67,8 +62,7 @@ RECEIVED_FIXTURE: "pytest.StashKey[bool]" = pytest.StashKey()
 
 WAITS_FOR_BATCH: Final = "waits for replies of a batch"
 
-BRIEF_REPORTS: Final = frozenset({".md"})
-"""The kinds of reports that show only the questions that explain a verdict."""
+BRIEF_REPORTS: Final = frozenset({".md"})  # they show only the questions that explain a verdict
 
 
 class Process:

@@ -48,8 +48,7 @@ ENTRIES: Final = pytest.StashKey[dict[str, Any]]()
 PHASES: Final = frozenset({"setup", "call", "teardown"})
 """The phases of a test. The report of a test whose xdist worker crashed has none of them."""
 
-GREEN_OUTCOMES: Final = frozenset({"passed", "skipped", "xfailed"})
-"""The outcomes of tests that do not fail the run."""
+GREEN_OUTCOMES: Final = frozenset({"passed", "skipped", "xfailed"})  # of tests that do not fail the run
 
 UNFINISHED_STATUSES: Final = frozenset({pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR})
 """The exit statuses of runs whose reports may lack tests."""

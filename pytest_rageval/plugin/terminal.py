@@ -20,17 +20,14 @@ from pytest_rageval.lib.text import one_line, printable
 
 PACKAGE: Final = Path(__file__).parents[1]
 
-MIN_WIDTH: Final = 40
-"""A narrower width of the terminal is replaced by `DEFAULT_WIDTH`, as pytest does."""
-
+MIN_WIDTH: Final = 40  # a narrower terminal counts as one of `DEFAULT_WIDTH`, as for pytest
 DEFAULT_WIDTH: Final = 80
 
 COLOURS: Final = {"pass": "green", "fail": "red", "error": "red", "inconclusive": "yellow"}
 """pytest's markup for the verdicts in the table."""
 
 
-PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}
-"""The outcome of a phase that passed."""
+PASSED: Final[Mapping[str, str]] = {"outcome": "passed"}  # the outcome of a phase that passed
 
 
 def failure(text: str, summary: str = "") -> BaseException:

@@ -34,8 +34,7 @@ def json_report(document: Mapping[str, Any]) -> Iterator[str]:
     yield "\n"
 
 
-TOKENS_PER_PART: Final = 10_000
-"""The number of JSON tokens in one part of a JSON report."""
+TOKENS_PER_PART: Final = 10_000  # the number of JSON tokens in one part of a JSON report
 
 KINDS: Final[Mapping[str, Callable[..., Any]]] = {
     ".html": Lazy("reports.html.page", "html_report"),

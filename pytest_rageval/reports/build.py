@@ -303,11 +303,8 @@ class Recorded(Protocol):
     examples: tuple["Example", ...]
     retriever: str
 
-    def dependencies_of(self, request: ScoreRequest) -> "Dependencies":
-        pass
-
-    def ranking_of(self, example: "Example", k: int) -> "Ranking | None":
-        pass
+    def dependencies_of(self, request: ScoreRequest) -> "Dependencies": ...
+    def ranking_of(self, example: "Example", k: int) -> "Ranking | None": ...
 
 
 class _EntryOfScore(NamedTuple):

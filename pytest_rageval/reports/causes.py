@@ -21,8 +21,7 @@ from pytest_rageval.reports.anomalies import rankings_of
 from pytest_rageval.reports.notes import count_causes
 from pytest_rageval.reports.questions import Explanation, explain
 
-NEW_SHARE: Final = 0.8
-"""From this share of ids that the baseline does not have, the index was probably rebuilt."""
+NEW_SHARE: Final = 0.8  # from this share of ids that the baseline lacks, the index was probably rebuilt
 
 MIN_SAME_TAG: Final = 3  # with fewer lost questions, a tag that they share may be chance
 

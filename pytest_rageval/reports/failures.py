@@ -37,9 +37,7 @@ MIN_QUESTION_WIDTH: Final = 16  # columns that a question gets, whatever the num
 MAX_LINES: Final = {-1: 9, 0: 22}
 """Number of lines of a test's failure, by verbosity. pytest adds its title, its place and an empty line."""
 
-MIN_LINES: Final = 8
-"""Number of lines of a test's failure after many others; each of them takes `STEP` lines away."""
-
+MIN_LINES: Final = 8  # of a test's failure after many others; each of them takes `STEP` lines away
 STEP: Final = 4
 
 ASSERTION_INDENT: Final = len("E     ")  # before each line of the explanation, by pytest

@@ -15,8 +15,7 @@ from pytest_rageval.lib.text import printable
 WIDTH: Final = 80
 LABEL_WIDTH: Final = 12
 
-width: Final = ContextVar("width", default=WIDTH)
-"""The number of columns at which text is wrapped."""
+width: Final = ContextVar("width", default=WIDTH)  # the number of columns at which text is wrapped
 
 PAD: Final = "\x00"
 """Follows each character that is two columns wide, so that the length of a text equals its width in columns."""

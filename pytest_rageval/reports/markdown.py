@@ -37,8 +37,7 @@ from pytest_rageval.reports.terminal import (
     warning_lines,
 )
 
-MAX_LINES: Final = 60
-"""The maximum number of lines of a report."""
+MAX_LINES: Final = 60  # of a report
 MAX_CHARS: Final = 60_000
 """The maximum length of a report: GitHub allows 65,536 characters in a comment, and other hosts allow more."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_rageval.gate.comparison import Comparison
     from pytest_rageval.gate.drop_tests import DropTestResult
     from pytest_rageval.gate.verdict import ThresholdResult
-    from pytest_rageval.reports.document import ComparisonEntry, ExampleEntry, ReferenceEntry, ScoreEntry
+    from pytest_rageval.reports.document import ComparisonEntry, ExampleEntry, ScoreEntry
 
 # Few scores are compared.
 AnchorPin: Final = Lazy("baseline.entries", "AnchorPin")
@@ -60,14 +60,12 @@ def comparisons_entry(result: "ThresholdResult") -> dict[str, object]:
     if result.anchor is not None and (pin := result.anchor.comparison.before.pin) is not None:
         entry["anchor"] = {**pin._asdict(), **_comparison_entry(result.anchor.comparison, result.anchor)}
     if (ratio_test := result.ratio) is not None:
-        interval = ratio_test.interval and list(ratio_test.interval)
-        reference: ReferenceEntry = {
+        entry["reference"] = {
             "value": ratio_test.reference,
             "ratio": ratio_test.ratio,
-            "interval": interval,
+            "interval": ratio_test.interval and list(ratio_test.interval),
             "n": ratio_test.n,
         }
-        entry["reference"] = reference
     return entry
 
 

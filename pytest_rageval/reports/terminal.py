@@ -36,11 +36,8 @@ MARKS: Final[Mapping[str, str]] = {
 }
 """The mark for each verdict of a threshold, and for each outcome of a test."""
 
-FAILING_OUTCOMES: Final = frozenset({"failed", "error"})
-"""The outcomes of tests that fail a run."""
-
-FAILING_VERDICTS: Final = frozenset({"fail", "error"})
-"""The verdicts that fail a test, unless it is expected to fail."""
+FAILING_OUTCOMES: Final = frozenset({"failed", "error"})  # of tests that fail a run
+FAILING_VERDICTS: Final = frozenset({"fail", "error"})  # unless the test is expected to fail
 
 VERDICTS: Final = {
     "fail": "failed",
@@ -54,8 +51,7 @@ VERDICTS: Final = {
 HEAD: Final = ("verdict", "score", "value", "bound", "n", "95% interval")
 """The columns of the table. In a narrow terminal those after the bound are left out."""
 
-NOTES_OF_A_SET: Final = frozenset({"oddities", "unscored", "undefined"})
-"""The notes that several tests of an eval set may share."""
+NOTES_OF_A_SET: Final = frozenset({"oddities", "unscored", "undefined"})  # that tests may share
 
 NEEDED_COLUMNS: Final = HEAD.index("bound") + 1
 

@@ -44,14 +44,11 @@ from pytest_rageval.reports.terminal import (
 MAX_QUESTION_BYTES: Final = 10_000_000
 """The maximum size of all questions in the page. Questions beyond it are left out and counted."""
 
-FULL_SHARE: Final = 0.99
-"""Questions are written in full until this share of `MAX_QUESTION_BYTES` is used."""
+FULL_SHARE: Final = 0.99  # questions are written in full until this share of the size is used
 
 MAX_TAG_VALUES: Final = 40  # a tag with more values, such as an id of each question, is not a filter
 
 MAX_COLUMNS: Final = 8  # maximum number of scores in columns; more scores are in a line of text
-
-WEB_ADDRESS: Final = re.compile(r"https?://")
 
 BINS: Final = 10  # number of bars in a histogram
 
@@ -138,7 +135,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[Fact]:
     if branch := run.get("branch"):
         yield Fact("Branch", branch)
     if url := run.get("url"):
-        yield Fact("Run", url, url if WEB_ADDRESS.match(url) else "")
+        yield Fact("Run", url, url if url.startswith(("https://", "http://")) else "")
     if baseline := run.get("baseline"):
         parts = [baseline.get("path"), (baseline.get("commit") or "")[:12], baseline.get("date")]
         yield Fact("Baseline", ", ".join(filter(None, parts)))

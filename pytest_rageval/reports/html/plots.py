@@ -10,11 +10,7 @@ from typing import Final, NamedTuple
 
 from pytest_rageval.lib.text import counted, join_counted
 from pytest_rageval.reports.document import EvaluatedQuestion
-from pytest_rageval.reports.html.question_rows import (
-    Details,
-    QuestionTable,
-    documents_of,
-)
+from pytest_rageval.reports.html.question_rows import Details, QuestionTable, documents_of
 
 WIDTH: Final = 320
 LEFT: Final = 64

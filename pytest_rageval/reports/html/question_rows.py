@@ -240,7 +240,6 @@ class QuestionRow:
     variants: list[Variant] = field(default_factory=list)
     states: frozenset[str] = frozenset()
     bound_side: str = ""  # "below" or "above" if it is beyond a bound
-    order: tuple[int, float, float, int] = (0, 0.0, 0.0, 0)  # the worst question first
 
     @property
     def cells(self) -> Mapping[int, ScoreCell]:
@@ -268,12 +267,13 @@ class QuestionRow:
     def state(self) -> str:
         return worst_state(self.states)
 
-    def set_order(self) -> None:
-        """Compute the sort key: by state, loss, mean score, and order in the eval set."""
+    @property
+    def order(self) -> tuple[int, float, float, int]:
+        """The sort key, the worst question first: by state, loss, mean score, and order in the eval set."""
         cells = self.cells.values()
         lost = [cell for cell in cells if cell.state == "lost"] if "lost" in self.states else ()
         loss = sum(abs((cell.before or 0.0) - (cell.now or 0.0)) for cell in lost)
-        self.order = STATES.index(self.state), -loss, self.value or 0.0, self.index
+        return STATES.index(self.state), -loss, self.value or 0.0, self.index
 
     @property
     def value(self) -> float | None:
@@ -299,8 +299,6 @@ class QuestionTable:
             for name, entries in _group_by_name(test["scores"]).items():
                 self._add_score(test, name, entries, variants)
         self._name_columns()
-        for row in self._rows.values():
-            row.set_order()
         self.rows: list[QuestionRow] = sorted(self._rows.values(), key=attrgetter("order"))
 
     @classmethod
