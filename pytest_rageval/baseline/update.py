@@ -86,16 +86,15 @@ def compute_update(
         nodeid: _averaged(before[nodeid], entry) if nodeid in before else entry
         for nodeid, entry in entries.items()
     }
-    after = dict(entries)
     both = sorted(entries.keys() & before.keys())
-    kept: dict[str, str] = {}
-    for nodeid in both:
-        reason = _why_kept(
+    reasons = {
+        nodeid: _why_kept(
             before[nodeid], entries[nodeid], failed.get(nodeid, ()), unfinished=nodeid in unfinished
         )
-        if reason:
-            kept[nodeid] = reason
-            after[nodeid] = before[nodeid]
+        for nodeid in both
+    }
+    kept = {nodeid: reason for nodeid, reason in reasons.items() if reason}
+    after = {**entries, **{nodeid: before[nodeid] for nodeid in kept}}
     dropped = [
         (nodeid, name)
         for nodeid in both

@@ -87,14 +87,8 @@ def _tables(settings: Settings) -> Iterator[dict[str, str]]:
     for role, table in settings.tables.items():
         for key, value in table.items():
             if key not in {"api_key", "needs_key"}:
-                yield {
-                    "name": f"models.{role}.{key}",
-                    "value": _text(value, Path()),
-                    "source": "pyproject",
-                    "default": "",
-                    "typed": "",
-                    "help": "",
-                }
+                row = {"name": f"models.{role}.{key}", "value": _text(value, Path()), "source": "pyproject"}
+                yield {**row, "default": "", "typed": "", "help": ""}
 
 
 def _text(value: Any, root: Path) -> str:

@@ -265,7 +265,7 @@ class SummaryPlugin:
     def _systems(self) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
         """The matrices of systems × scores, and the ratings of systems by arena battles; empty if there are none."""
         if not any(
-            _system(test) or any("arena" in entry for entry in test["scores"]) for test in self._sorted
+            test.get("system") or any("arena" in entry for entry in test["scores"]) for test in self._sorted
         ):
             return [], []
         from pytest_rageval.reports.systems import matrix_entries, ratings_entries  # noqa: PLC0415 - few runs have systems
@@ -280,10 +280,11 @@ class SummaryPlugin:
 
         # pytest itself reports the tests without a score.
         tests = [test for test in self._sorted if has_table(test)]
+        has_systems = any(test.get("system") for test in self._sorted)
         return [
             *(table_lines(tests, terminal_width()) if tests else ()),
             *(self._details(tests) if self._config.get_verbosity() > 0 else ()),
-            *(systems_lines(self._sorted, *self._systems) if any(map(_system, self._sorted)) else ()),
+            *(systems_lines(self._sorted, *self._systems) if has_systems else ()),
             *gain_lines(self._sorted, partial(argument_of, self._config), self._added.get("merge", "")),
             *(_models_lines(self._sorted, self._settings) if self._usage.requests else ()),
             *usage_lines(usage_entry(self._usage)),
@@ -296,10 +297,6 @@ class SummaryPlugin:
 
         tables = Process.get(self._config).tables if tests else ()
         return [*retrieval_lines(tests), *chain.from_iterable(table.lines(tests) for table in tables)]
-
-
-def _system(test: "TestEntry") -> object:
-    return test.get("system")
 
 
 def _models_lines(tests: "Sequence[TestEntry]", settings: Settings) -> list[str]:

@@ -298,7 +298,11 @@ class QuestionTable:
             }
             for name, entries in _group_by_name(test["scores"]).items():
                 self._add_score(test, name, entries, variants)
-        self._name_columns()
+        scores = [column.score for column in self.columns]
+        for column in self.columns:
+            nodeid = column.tests[0]["nodeid"]
+            variant = nodeid.partition("[")[2].removesuffix("]") or nodeid.rpartition("::")[2]
+            column.name = f"{column.score} {variant}" if scores.count(column.score) > 1 else column.score
         self.rows: list[QuestionRow] = sorted(self._rows.values(), key=attrgetter("order"))
 
     @classmethod
@@ -395,13 +399,6 @@ class QuestionTable:
         for row in self.rows:
             groups.setdefault(dict(row.tags).get(self.tag, ""), []).append(row)
         return sorted(groups.items(), key=lambda item: -sum("lost" in row.states for row in item[1]))
-
-    def _name_columns(self) -> None:
-        scores = [column.score for column in self.columns]
-        for column in self.columns:
-            nodeid = column.tests[0]["nodeid"]
-            variant = nodeid.partition("[")[2].removesuffix("]") or nodeid.rpartition("::")[2]
-            column.name = f"{column.score} {variant}" if scores.count(column.score) > 1 else column.score
 
 
 def _cells(entries: Iterable[ScoreEntry]) -> tuple[dict[str, ScoreCell], dict[str, set[str]]]:
