@@ -65,5 +65,4 @@ def test_the_questions_of_a_comparison_are_filtered(visit: Callable[..., Page], 
 
 
 def test_axe_finds_nothing_serious_in_a_comparison(check_look: Callable[..., None], diff: Path) -> None:
-    """axe-core reports no serious problem with the first questions open."""
     check_look(diff, lambda page: [each.click() for each in page.locator(".q > summary").all()[:3]])

@@ -284,7 +284,6 @@ def _open_all(page: Page) -> None:
 
 
 def test_axe_finds_nothing_serious_where_all_is_open(check_look: Callable[..., None], whole: Path) -> None:
-    """axe-core reports no serious problem with everything open, and nothing is wider than the window."""
     check_look(whole, _open_all)
 
 

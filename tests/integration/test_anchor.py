@@ -198,10 +198,7 @@ def test_a_file_that_is_no_baseline_is_reported_once_by_an_update(hundred):
 
 
 def test_only_a_full_run_removes_an_anchor_without_its_test(hundred):
-    """A partial run keeps the anchor of a test that no longer exists, for example after a rename.
-
-    A full run removes it.
-    """
+    """A partial run keeps the anchor of a test that no longer exists, for example after a rename."""
     path = hundred.path / "rageval_baseline.json"
     document = _file(hundred)
     document["anchors"]["test_it.py::test_old"] = document["anchors"].pop("test_it.py::test_gate")

@@ -374,10 +374,7 @@ def test_an_unknown_model_is_named(project, llm):
 
 
 def test_a_key_without_a_model_is_an_error_for_what_needs_one_alone(project, monkeypatch):
-    """A key without a model is an error for scores that need a model.
-
-    No model is chosen by default, because it costs money.
-    """
+    """No model is chosen by default, because it costs money."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     project.test(
         '@pytest.mark.rageval_threshold("recall@2", min=0.1)\ndef test_ranking(): pass\n'

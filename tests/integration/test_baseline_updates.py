@@ -134,11 +134,6 @@ def test_only_what_max_drop_bounds_is_written(project):
     project.test(ONE + TWO.replace("max_drop=0.02", "min=0.5"))
     project.run(UPDATE)
     assert set(_tests(project)) == {"test_it.py::test_one"}
-    text = (project.path / "rageval_baseline.json").read_bytes()
-    project.test(TWO.replace("max_drop=0.02", "min=0.5"))
-    project.run(UPDATE, shows="baseline: nothing to write, no test that ran has a threshold with max_drop; *")
-    project.run(UPDATE, "--collect-only")
-    assert (project.path / "rageval_baseline.json").read_bytes() == text
 
 
 def test_a_baseline_that_cannot_be_written_fails_the_run(project):
@@ -192,6 +187,7 @@ def test_an_update_that_writes_nothing_says_why(project, arguments):
         *arguments,
         shows="baseline: nothing to write, no marked test was collected; *rageval_baseline.json is as before",
     )
+    project.run(UPDATE, "--collect-only")
     assert path.read_bytes() == before
 
 

@@ -340,12 +340,7 @@ def test_a_violated_minimum_is_reported_together_with_a_stale_baseline(project, 
     ("text", "problem"),
     [
         ("<<<<<<< HEAD\n{}\n=======\n", "is not JSON: it contains the marks of a merge conflict."),
-        ("{", "is not JSON: Expecting property name *"),
         ('{"schema": 99, "tests": {}}', "has schema 99; this version reads up to 2. Update the package."),
-        (
-            '{"schema": 1, "tests": {"a": 1}}',
-            "is not a baseline of this package: a has no object of questions.",
-        ),
     ],
 )
 def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, problem):
@@ -363,10 +358,7 @@ def test_a_broken_baseline_is_an_error_with_a_remedy_that_works(project, text, p
 
 
 def test_the_baseline_may_be_another_file(project):
-    """The baseline may be another file.
-
-    Its path is relative to the current folder on the command line, and to the root directory in the ini file.
-    """
+    """Its path is relative to the current folder on the command line, and to the root directory in the ini file."""
     project.evalset(5)
     project.test(RECALL)
     project.run(UPDATE, "--rageval-baseline=evals/main.json")

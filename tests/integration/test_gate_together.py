@@ -158,24 +158,6 @@ def test_a_test_has_the_same_level_whatever_is_selected(worse, selected):
     assert levels == {name: EVERYTHING[name] for name in levels}
 
 
-def test_parts_of_a_suite_judge_as_the_whole(worse):
-    def verdicts(*arguments):
-        worse.run("--rageval-report=report.json", *arguments)
-        tests = worse.read()["tests"]
-        return {
-            test["nodeid"]: [(score["verdict"], score["reason"]) for score in test["scores"]]
-            for test in tests
-        }
-
-    whole = verdicts()
-    assert len(whole) == 6
-    single = verdicts("test_it.py::test_more")
-    assert single == {"test_it.py::test_more": whole["test_it.py::test_more"]}
-    halves = [verdicts(*list(whole)[half::2]) for half in (0, 1)]
-    assert [len(half) for half in halves] == [3, 3]
-    assert {**halves[0], **halves[1]} == whole
-
-
 def test_the_last_failed_are_judged_as_before(worse):
     arguments = [argument for argument in worse.arguments if "cacheprovider" not in argument]
 

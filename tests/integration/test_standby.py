@@ -105,9 +105,3 @@ def test_what_a_test_module_does_to_the_environment_comes_too_late(project):
     )
     assert module.exists()
     project.run_process("-k", "settings", passed=1, deselected=1)
-
-
-def test_a_module_that_cannot_be_imported_is_annotated(project, monkeypatch):
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    project.pytester.makepyfile("import no_such_module\n")
-    project.run(shows="::error file=*,title=*::*no_such_module*")

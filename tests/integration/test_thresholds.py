@@ -164,15 +164,3 @@ def test_a_threshold_added_too_late_is_an_error(project):
         "def test_gate(): pass\n"
     )
     project.run(failed=1, shows=["rageval_threshold does nothing here: *", "Mark the test in its file, *"])
-
-
-def test_a_threshold_of_another_plugin_is_checked(project):
-    project.test("def test_gate(): pass\n")
-    with (project.path / "conftest.py").open("a", encoding="utf-8") as conftest:
-        conftest.write(
-            "\n\ndef pytest_collection_modifyitems(items):\n"
-            "    for item in items:\n"
-            '        item.add_marker(pytest.mark.rageval_threshold("recall@1", min=1))\n'
-        )
-    project.lose(1)
-    project.run(failed=1)

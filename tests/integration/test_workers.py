@@ -55,19 +55,6 @@ def test_the_summary_is_that_of_one_process(project, monkeypatch, tests, conftes
     assert result.ret == (pytest.ExitCode.INTERRUPTED if "-x" in arguments else alone.ret)
 
 
-def test_a_report_has_the_results_of_all_workers(project):
-    project.test(UNMARKED + PASSES + FAILS)
-    reports = []
-    for workers in ("-n0", "-n2"):
-        project.run_process(workers, "--rageval-report=report.json")
-        reports.append([(test["nodeid"], test["outcome"]) for test in project.read()["tests"]])
-    assert (
-        reports[0]
-        == reports[1]
-        == [("test_it.py::test_fails", "failed"), ("test_it.py::test_passes", "passed")]
-    )
-
-
 @pytest.mark.parametrize(
     ("tests", "message"),
     [

@@ -82,28 +82,6 @@ def test_a_score_out_of_its_bounds_is_not_lowered(after: Values, failed: list[st
     assert update.tests == {"t": before if is_kept else entry}
 
 
-@pytest.mark.parametrize(("complete", "written"), [(True, {"ran"}), (False, {"ran", "gone"})])
-def test_a_full_run_removes_tests_that_no_longer_exist(written: set[str], *, complete: bool) -> None:
-    before = {name: _entry({"a": 1.0}) for name in ("ran", "gone")}
-    entries = {"ran": _entry({"a": 0.5})}
-    update = compute_update(before, entries, unfinished=(), failed={}, complete=complete)
-    assert update.tests.keys() == written
-    assert update.not_run == ["gone"]
-    assert [change.nodeid for change in update.changes] == ["ran"]
-    assert entries == {"ran": _entry({"a": 0.5})}
-
-
-@pytest.mark.parametrize("unfinished", [(), ("t",)])
-def test_an_unfinished_test_keeps_its_entry_if_it_did_not_reach_a_score(unfinished: tuple[str, ...]) -> None:
-    """An entry with scores of two runs would be the state of neither: all of its scores are kept."""
-    before, entry = _entry({"a": 1.0}), _entry({"a": 0.5})
-    before["scores"] |= _entry({"a": 1.0}, "mrr@5")["scores"]
-    update = compute_update({"t": before}, {"t": entry}, unfinished=unfinished, failed={}, complete=True)
-    assert update.tests == {"t": before if unfinished else entry}
-    assert update.kept == ({"t": "this run has no mrr@5"} if unfinished else {})
-    assert update.dropped == ([] if unfinished else [("t", "mrr@5")])
-
-
 def _judged(
     values: Values, ranking: str = "kb-1", fingerprint: str = "judge 1", repeats: int = 1
 ) -> BaselineEntry:

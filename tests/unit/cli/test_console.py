@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_rageval.cli.console import format_bytes, format_count, format_table, to_one_line
+from pytest_rageval.cli.console import format_bytes, to_one_line
 
 
 @pytest.mark.parametrize(
@@ -22,19 +22,6 @@ def test_sizes_have_a_unit_that_suits(number: float, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "noun", "shown"),
-    [
-        (1, "reply", "1 reply"),
-        (0, "reply", "0 replies"),
-        (5000, "entry", "5,000 entries"),
-        (2, "fault", "2 faults"),
-    ],
-)
-def test_numbers_of_things_are_english(number: int, noun: str, shown: str) -> None:
-    assert format_count(number, noun) == shown
-
-
-@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("modèle 大", "modèle 大"),
@@ -45,9 +32,3 @@ def test_numbers_of_things_are_english(number: int, noun: str, shown: str) -> No
 )
 def test_a_text_is_shown_on_one_line(text: str | bytes, shown: str) -> None:
     assert to_one_line(text) == shown
-
-
-def test_columns_are_as_wide_as_what_is_in_them() -> None:
-    assert format_table(["name", "n"], [["a", "1,000"], ["long name", "1"]]) == (
-        "name           n\na          1,000\nlong name      1"
-    )

@@ -1,6 +1,6 @@
 """The likely cause of losses, from the rankings now and in the baseline."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,12 +18,17 @@ OLD = [[f"g{n}", f"a{n}", f"b{n}"] for n in range(N)]
 """The rankings in the baseline: the gold passage of question n, g{n}, is the first of three."""
 
 
-def _before(outcomes: list[Outcome]) -> BaselineScore:
-    examples = {outcome.example.id: outcome.example.digest for outcome in outcomes}
-    ranked: Any = {
-        name: {"score": 1.0, "ranking": labels} for name, labels in zip(examples, OLD, strict=True)
-    }
-    return BaselineScore(examples, {}, ranked)
+def _compared(spec: str, outcomes: list[Outcome], old: list[list[str]]) -> ThresholdResult:
+    """Return the result of a comparison with a baseline of these rankings, in which each question scored 1."""
+    digests = {outcome.example.id: outcome.example.digest for outcome in outcomes}
+    stored: Any = {name: {"score": 1.0, "ranking": labels} for name, labels in zip(digests, old, strict=True)}
+    lookup = BaselineLookup({}, BaselineScore(digests, {}, stored))
+    return rule_on(Score(spec, outcomes), threshold_of(spec, max_drop=0.01), lookup, alpha=0.05)
+
+
+def _text(result: ThresholdResult) -> str:
+    assert result.score is not None
+    return cause_text([(result.score, explain(result))])
 
 
 def _result(now: list[list[str]], k: int = 3, metadata: Any = None, **example: Any) -> ThresholdResult:
@@ -36,15 +41,13 @@ def _result(now: list[list[str]], k: int = 3, metadata: Any = None, **example: A
         evidence = Evidence(Ranking.of(f"q{n}", documents, k))
         value = 1.0 / (labels.index(f"g{n}") + 1) if f"g{n}" in labels else 0.0
         outcomes.append(Outcome(Example(f"q{n}", "?", **fields), value, evidence=evidence))
-    score, before = Score("mrr@3", outcomes), _before(outcomes)
-    return rule_on(score, threshold_of("mrr@3", max_drop=0.01), BaselineLookup({}, before), alpha=0.05)
+    return _compared("mrr@3", outcomes, OLD)
 
 
 def _cause(now: list[list[str]], k: int = 3, **fields: Any) -> str:
     result = _result(now, k, **fields)
     assert result.verdict.status == "fail"
-    assert result.score is not None
-    return cause_text([(result.score, explain(result))])
+    return _text(result)
 
 
 def _other(lost: int) -> list[list[str]]:
@@ -208,64 +211,48 @@ def test_what_is_sure_is_said_of_an_inconclusive_verdict(now: list[list[str]], c
 )
 def test_a_gold_passage_that_no_search_finds_any_more_was_removed(shared: str, lost: int, cause: str) -> None:
     """That a question lost its own passage, or that another still finds it, is no sign of that."""
-    outcomes, before = [], {}
+    outcomes, before = [], []
     for n in range(N):
         gold = shared[n] if n < len(shared) else f"g{n}"
         documents = [Document(name, name) for name in (f"a{n}", f"b{n}" if n < lost else gold)]
-        before[f"q{n}"] = {"score": 1.0, "ranking": [gold, f"a{n}"]}
+        before.append([gold, f"a{n}"])
         evidence = Evidence(Ranking.of(f"q{n}", documents, 2))
         outcomes.append(
             Outcome(Example(f"q{n}", "?", gold=(Gold(gold),)), float(n >= lost), evidence=evidence)
         )
-    score, known = Score("recall@2", outcomes), {each.example.id: each.example.digest for each in outcomes}
-    lookup = BaselineLookup({}, BaselineScore(known, {}, cast("Any", before)))
-    result = rule_on(score, threshold_of("recall@2", max_drop=0.01), lookup, alpha=0.05)
-    text = cause_text([(score, explain(result))])
+    text = _text(_compared("recall@2", outcomes, before))
     assert text.partition("; ")[0] == (cause or f"{lost} of {lost} lost: their gold is not in the top 2 now")
     assert ("3 of 12 lost: their gold" in text) == (lost == 12)
 
 
 def test_gold_passages_that_another_order_moved_out_were_not_removed() -> None:
     for old, order in (("abg", "abc"), ("gab", "bac")):
+        evidence = Evidence(Ranking.of("q", [Document(name, name) for name in order], 3))
         outcomes = [
-            Outcome(
-                Example(f"q{n}", "?", gold=(Gold("g"),)),
-                0.0,
-                evidence=Evidence(Ranking.of("q", [Document(name, name) for name in order], 3)),
-            )
-            for n in range(N)
+            Outcome(Example(f"q{n}", "?", gold=(Gold("g"),)), 0.0, evidence=evidence) for n in range(N)
         ]
-        before = {f"q{n}": {"score": 1.0, "ranking": list(old)} for n in range(N)}
-        known = {each.example.id: each.example.digest for each in outcomes}
-        lookup = BaselineLookup({}, BaselineScore(known, {}, cast("Any", before)))
-        score = Score("recall@3", outcomes)
-        result = rule_on(score, threshold_of("recall@3", max_drop=0.01), lookup, alpha=0.05)
-        assert ("removed" in cause_text([(score, explain(result))])) == (order == "abc")
+        assert ("removed" in _text(_compared("recall@3", outcomes, [list(old)] * N))) == (order == "abc")
 
 
-def test_renamed_ids_are_found_by_their_texts() -> None:
+@pytest.mark.parametrize(
+    ("gold_text", "text", "cause"),
+    [
+        ("Text\n{}", "Text {}", "12 lost: ids renamed: gold 'g0' has the text of 'docs/g0'"),
+        ("", " ", "12 of 12 lost: their gold is not in the top 1 now"),
+    ],
+    ids=["renamed", "without text"],
+)
+def test_renamed_ids_are_found_by_their_texts(gold_text: str, text: str, cause: str) -> None:
     outcomes = [
         Outcome(
-            Example(f"q{n}", "?", gold=(Gold(f"g{n}", f"Text\n{n}"),)),
+            Example(f"q{n}", "?", gold=(Gold(f"g{n}", gold_text.format(n) or None),)),
             0.0,
-            evidence=Evidence(Ranking.of("q", [Document(f"Text {n}", f"docs/g{n}")], 1)),
+            evidence=Evidence(Ranking.of("q", [Document(text.format(n), f"docs/g{n}")], 1)),
         )
         for n in range(N)
     ]
     score = Score("recall@1", outcomes)
-    assert cause_text([(score, beyond_bound(score, 0.5, below=True))]) == (
-        "12 lost: ids renamed: gold 'g0' has the text of 'docs/g0'"
-    )
-
-
-def test_passages_without_text_are_not_renamed_gold() -> None:
-    evidence = Evidence(Ranking.of("q", [Document(" ", "other")], 1))
-    outcomes = [
-        Outcome(Example(f"q{n}", "?", gold=(Gold(f"g{n}"),)), 0.0, evidence=evidence) for n in range(N)
-    ]
-    score = Score("recall@1", outcomes)
-    text = cause_text([(score, beyond_bound(score, 0.5, below=True))])
-    assert text.startswith(f"{N} of {N} lost: their gold is not in the top 1 now")
+    assert cause_text([(score, beyond_bound(score, 0.5, below=True))]) == cause
 
 
 def test_a_tag_that_all_lost_questions_share_is_named() -> None:

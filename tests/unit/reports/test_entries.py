@@ -16,19 +16,6 @@ from pytest_rageval.reports.settings import header_line, models_text, settings_e
 from tests.unit.gate.scored import verdict_on
 from tests.unit.reports.entries import error_entry, score_entry
 
-DESIGNED = {
-    "spec",
-    "where",
-    "mean",
-    "ci95",
-    "n",
-    "unscored",
-    "threshold",
-    "baseline",
-    "verdict",
-    "reason",
-    "examples",
-}
 LLM = {"requests": 4, "failed": 0}
 BOUND = Threshold("llm_reteval@2", min=0.75)
 
@@ -39,7 +26,6 @@ def test_the_keys_of_an_entry_have_the_order_of_their_types() -> None:
 
 def test_an_entry_has_everything_about_a_score(score: Score) -> None:
     entry = score_entry(score, BOUND, verdict_on(score, BOUND))
-    assert entry.keys() >= DESIGNED
     assert (entry["spec"], entry["where"], entry["mean"]) == ("llm_reteval@2", {}, 0.4375)
     assert (entry["n"], entry["unscored"], entry["oddities"]) == (4, 1, {"duplicates": 2, "foreign_ids": 1})
     assert entry["ci95"] == list(score.ci95 or ())
@@ -84,11 +70,6 @@ def test_other_scores_have_no_cases(score: Score) -> None:
     assert "case" not in other["examples"][0]
 
 
-def test_a_score_that_was_only_asked_for_has_no_verdict(score: Score) -> None:
-    entry = score_entry(score, None, None)
-    assert (entry["threshold"], entry["verdict"], entry["reason"]) == (None, None, None)
-
-
 def test_an_error_has_the_same_form(score: Score) -> None:
     bound = Threshold("llm_reteval@2", min=0.75, where={"topic": "billing"})
     entry = error_entry("llm_reteval@2", bound, "no model")
@@ -108,7 +89,6 @@ def test_entries_are_plain_data(score: Score, tags: dict[str, Any]) -> None:
 
 def test_counts_are_in_the_entry_where_there_are_any(score: Score) -> None:
     assert "counts" not in score_entry(score, None, None)
-    assert all("counts" not in example for example in score_entry(score, None, None)["examples"])
     outcomes = [
         *(
             Outcome(Example(f"q{n}", "?"), 0.5, None, Evidence(counts={"parametric_answers": n}))
@@ -157,7 +137,6 @@ def test_a_random_order_is_reported(score: Score) -> None:
 
 def test_votes_are_in_the_entry_where_there_were_any(score: Score) -> None:
     assert "judge_votes" not in score_entry(score, None, None)
-    assert all("judge_votes" not in example for example in score_entry(score, None, None)["examples"])
     tallies = [Tally(1, 1, 3, 1), Tally(1, 0, 2, 0, 1), Tally()]
     outcomes = [
         Outcome(Example(f"q{n}", "?"), 0.5, None, Evidence(votes=tally)) for n, tally in enumerate(tallies)
@@ -210,16 +189,8 @@ def test_the_line_of_models_names_what_is_used(uses: list[str], text: str) -> No
 
 @pytest.mark.parametrize(("drop", "shown"), [(0.1, True), (0.0, False), (-0.1, False)])
 def test_the_p_value_of_a_drop_says_nothing_of_a_gain(drop: float, shown: bool) -> None:  # noqa: FBT001 - parametrized
-    baseline = {
-        "mean": 0.5,
-        "drop": drop,
-        "n": 4,
-        "p_value": 0.98,
-        "interval": [0, 0],
-        "alpha": 0.05,
-        "worse": [],
-        "better": [],
-    }
+    baseline = {"mean": 0.5, "drop": drop, "n": 4, "p_value": 0.98, "interval": [0, 0], "alpha": 0.05}
+    baseline |= {"worse": [], "better": []}
     entry: Any = {"n": 4, "baseline": baseline, "verdict": "pass", "threshold": None}
     assert ("p = 0.98" in change_text(entry, p_value=True)) is shown
     assert ("p = 0.98" in NOTE_TEXTS["baseline"](entry)) is shown

@@ -109,6 +109,15 @@ def test_each_ranking_of_a_question_is_read_from_the_spool_once(monkeypatch) -> 
     assert sorted(reads) == [0, 1]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_time_that_one_score_knows_counts(order: int) -> None:
+    """A latency score repeats the first question's retrieval; other scores keep the first ranking."""
+    slow, fast, untimed = (_ranking(ALPHA, missing=2, seconds=time) for time in (0.3, 0.1, None))
+    scores = [_score(slow, fast, spec="latency.p95@3"), _score(untimed, fast, spec="recall@3")]
+    entry = Retrievals(scores[::order]).entry()
+    assert (entry["questions"], entry["timed"], entry["latency_p95"]) == (2, 2, 0.3)
+
+
 def test_the_searches_of_an_agent_are_named() -> None:
     steps = (Ranking("first", (ALPHA,)), Ranking("second", ()))
     [question] = _questions(_score(_ranking(BETA, steps=steps)))

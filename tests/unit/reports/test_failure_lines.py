@@ -74,13 +74,6 @@ def test_a_small_score_keeps_two_digits(value: float, text: str) -> None:
     assert score_text(value) == text
 
 
-def test_the_times_of_a_fast_retriever_differ_in_the_list() -> None:
-    """Latencies of milliseconds are not shown as 0.00."""
-    outcomes = [Outcome(Example(f"q{n}", "Why?"), n / 1000) for n in (4, 6)]
-    listed = [line for line in _failure(Score("latency.p95", outcomes), max=0.001) if line.startswith("  q")]
-    assert [line.split() for line in listed] == [["q6", "0.006", "Why?"], ["q4", "0.004", "Why?"]]
-
-
 def test_undefined_examples_are_reported_with_unscored_ones() -> None:
     outcomes = [
         Outcome(Example("q1", "Why?"), 0.0),

@@ -35,46 +35,14 @@ def _report(score: Score) -> str:
     return "".join(json_report(document))
 
 
-def test_the_report_has_the_keys_of_schema_1(score: Score) -> None:
-    report = json.loads(_report(score))
-    assert report.keys() == {
-        *(
-            "schema",
-            "package",
-            "started",
-            "duration_s",
-            "stopped",
-            "settings",
-            "llm",
-            "tests",
-            "matrix",
-            "ratings",
-        )
-    }
-    assert (report["schema"], report["package"], report["duration_s"]) == (1, "0.1.0", 1.235)
-    assert report["started"] == "2026-01-01T12:00:00+01:00"
-    assert (report["settings"], report["llm"]) == (SETTINGS, LLM)
-    assert report["ratings"] == [RATINGS]
-    (test,) = report["tests"]
-    assert test.keys() == {"nodeid", "evalset", "scores"}
-    assert test["evalset"].keys() == {"name", "size", "digest"}
-    (entry,) = test["scores"]
-    assert entry["mean"] == float(score)
-    assert {"id", "score", "unscored"} <= entry["examples"][0].keys()
-
-
 def test_the_report_is_readable_text(score: Score) -> None:
     """The report keeps non-ASCII letters, has short lines for diffs, and ends with a newline."""
     text = _report(score)
+    report = json.loads(text)
+    assert (report["duration_s"], report["ratings"]) == (1.235, [RATINGS])
     assert "test_ümlaut" in text
     assert text.endswith("}\n")
     assert text.count("\n") > 20
-
-
-def test_a_run_without_scores_has_an_empty_list() -> None:
-    document = report_document([], settings=SETTINGS, llm=LLM, package="0", started="", duration_s=0.0)
-    report = json.loads("".join(json_report(document)))
-    assert report["tests"] == []
 
 
 def test_a_large_report_comes_in_parts_of_the_same_bytes() -> None:

@@ -335,16 +335,6 @@ def test_the_headline_counts_thresholds_and_other_failures(tests, headline):
     assert _report(*tests).splitlines()[0] == f"### rageval: {headline}"
 
 
-def test_a_run_that_was_stopped_says_so_at_once() -> None:
-    """The headline says that a run was stopped early, because "1 of 1 passed" would mislead."""
-    document = report_document(
-        [], settings=SETTINGS, llm=LLM, package="0.1.0", started="2026-01-01", duration_s=1.0, stopped=True
-    )
-    assert markdown_report(document).startswith(
-        "### rageval: nothing was scored; the run was stopped early\n"
-    )
-
-
 def test_thresholds_that_failed_are_first() -> None:
     text = _report(
         _test("test_a", outcome="skipped", message="no key"),
@@ -509,7 +499,6 @@ def test_texts_are_cut_to_the_size_of_a_comment() -> None:
 
 
 def test_systems_and_notes_are_folded_blocks_of_code() -> None:
-    """The table of systems and the notes are folded code blocks, which keep columns aligned."""
     best = {"mean": 0.5, "n": 3, "shared": 3, "p_value": 1.0, "best": True}
     rows = [{"system": {"rageval_retriever": name}, "cells": [best]} for name in ("bm25", "ours")]
     matrix = {"test": "test_a.py::t", "parameters": {}, "evalset": None, "scores": ["recall@3"], "rows": rows}
@@ -547,15 +536,6 @@ def test_run_models_and_replies_are_shown_below() -> None:
     assert text in markdown_report(document)
     document["run"] = {"baseline": {"path": "b.json"}}
     assert "<sub>`generator m_1" in markdown_report(document)
-
-
-def test_the_models_are_left_out_of_a_run_that_called_none() -> None:
-    document = copy.deepcopy(_document(_test("test_a", uses=["generator"])))
-    document["llm"] |= {"requests": 0, "cached": 0, "remarks": {}}
-    text = markdown_report(document)
-    assert "generator" not in text
-    assert "<sub>" not in text
-    assert "<sub>`generator m_1" in markdown_report(document | {"llm": document["llm"] | {"failed": 1}})
 
 
 def test_a_test_with_a_generator_of_its_own_is_not_of_the_one_in_force() -> None:

@@ -89,13 +89,6 @@ def test_a_long_answer_is_compared_with_its_stored_beginning() -> None:
     assert not any("…" in line for line in _worse(outcome, answer="short"))
 
 
-def test_a_long_ranking_is_compared_whole() -> None:
-    """A long ranking is compared completely: an additional document at its end is a difference."""
-    labels = [f"document-number-{n}" for n in range(20)]
-    outcome = _outcome("q1", 0.0, *labels, "one-more")
-    assert any("→" in line for line in _worse(outcome, ranking=labels))
-
-
 def test_a_lost_question_is_shown_once_with_all_its_scores() -> None:
     names = [f"q{n}" for n in range(12)]
     short = [_outcome(name, 0.0, "kb-2") for name in names]

@@ -15,6 +15,7 @@ from pytest_rageval.core.ranking import Document, Ranking
 from pytest_rageval.gate.verdict import BaselineLookup
 from pytest_rageval.reports.build import report_document
 from pytest_rageval.reports.html import page as html
+from pytest_rageval.reports.html import render
 from pytest_rageval.reports.html.page import Histogram, ScoreView, html_report
 from tests.unit.gate.scored import rule_on, threshold_of
 from tests.unit.reports.entries import threshold_result_entry
@@ -120,10 +121,7 @@ def test_only_addresses_of_the_web_are_links() -> None:
 
 
 def test_the_policy_allows_this_style_and_this_script_alone() -> None:
-    """The content security policy allows only the page's own style and script, by their hashes.
-
-    The page is one file, so that it can be stored as a build artefact.
-    """
+    """The page is one file, so that it can be stored as a build artefact."""
     written = html_report(whole_document())
     policy = next(
         attribute["content"] for attribute in Page(written).attributes("meta") if "http-equiv" in attribute
@@ -139,6 +137,7 @@ def test_the_policy_allows_this_style_and_this_script_alone() -> None:
         "base-uri 'none'; form-action 'none'"
     )
     assert not re.search(r"url\(|@import", style)
+    assert "script-src" not in render("base.html")
 
 
 def test_each_question_has_one_row_with_all_its_scores() -> None:
@@ -150,12 +149,8 @@ def test_each_question_has_one_row_with_all_its_scores() -> None:
     ]
     classes = [attribute.get("class") or "" for attribute in page.attributes("details")]
     assert [name for name in classes if name.startswith("q ")] == ["q lost", "q unscored", "q gained"]
-    cells = [attribute.get("class") for attribute in page.attributes("i")]
-    assert [name for name in cells if name in {"lost", "unscored", "gained"}] == [
-        "lost",
-        "unscored",
-        "gained",
-    ]
+    states = ["lost", "unscored", "gained"]
+    assert [each["class"] for each in page.attributes("i") if each.get("class") in states] == states
 
 
 def test_a_topic_has_its_means_and_its_number_of_lost_questions() -> None:
@@ -174,16 +169,6 @@ def test_a_column_has_its_score() -> None:
     assert len(heads) == 1
 
 
-def test_the_words_are_plain() -> None:
-    page = Page(html_report(whole_document()))
-    chips = [
-        text.strip()
-        for tag, attributes, text in page.found
-        if tag == "label" and attributes.get("class") == "chip"
-    ]
-    assert chips == ["All", "Lost", "Gained", "Outside a bound", "Unscored", "No change"]
-
-
 def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
     """A question outside the slice of a score has an empty cell, so that later scores stay in their columns."""
     document = whole_document()
@@ -199,7 +184,6 @@ def test_a_question_without_a_score_has_an_empty_cell_for_it() -> None:
 
 
 def test_a_question_shows_what_was_retrieved_and_answered_now_and_before() -> None:
-    """A question has its passages, with gold ones marked, and its answers now and before."""
     written = html_report(whole_document())
     page = Page(
         written[written.index('<details class="q lost"') : written.index('<details class="q unscored"')]
@@ -411,12 +395,6 @@ def test_a_question_that_was_not_asked_has_its_row() -> None:
     assert page.texts("pre") == ["as pytest said it"]
 
 
-def test_where_all_is_well_the_questions_are_there_too() -> None:
-    page = Page(_page([_outcome(f"q{n}", 1.0) for n in range(5)], max_drop=0.1))
-    assert page.texts("h1") == ["rageval: 1 of 1 threshold passed"]
-    assert _questions(page) == [f"q{n} answer.em@2 1" for n in range(5)]
-
-
 @pytest.mark.parametrize(("value", "is_open"), [(1.0, False), (0.0, True)])
 def test_a_green_test_is_folded(value: float, *, is_open: bool) -> None:
     """Only a test in which something failed or is unclear is unfolded."""
@@ -441,7 +419,7 @@ def test_why_a_test_failed_is_not_folded(value: float, shown: str) -> None:
 
 @pytest.mark.slow
 def test_ten_thousand_questions_with_ten_passages_are_a_page_of_15_mb() -> None:
-    """All ten thousand questions are on the page, most without their passages, which alone would be 50 MB."""
+    """Most are without their passages, which alone would be 50 MB."""
     text = "words of a passage " * 27
     example = {"score": 0.0, "unscored": None, "before": 1.0, "k": 5, "answer": text[:100]}
     retrieved = [{"document": f"document-{n:04}", "text": text[:500]} for n in range(10)]

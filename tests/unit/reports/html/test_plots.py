@@ -111,28 +111,11 @@ def test_there_is_no_plot_of_nothing() -> None:
 
 def test_gold_passages_found_by_their_text_tell_nothing_of_the_baseline() -> None:
     """The baseline has only the labels of its ranking, so that the ranks there are unknown."""
-    [table] = QuestionTable.of_tests(
-        [
-            {
-                "nodeid": "test_a",
-                "questions": [
-                    {
-                        "id": "q",
-                        "question": "Why?",
-                        "gold": ["gold text"],
-                        "gold_ranks": {"gold text": 1},
-                        "retrieved": [{"document": "a", "text": "gold text", "gold": True}],
-                    }
-                ],
-                "scores": [
-                    {
-                        "spec": "recall@1",
-                        "where": {},
-                        "examples": [{"id": "q", "score": 1.0, "before": 1.0, "k": 1}],
-                    }
-                ],
-            }
-        ]
-    )
+    passage = {"document": "a", "text": "gold text", "gold": True}
+    question = {"id": "q", "question": "Why?", "gold": ["gold text"], "gold_ranks": {"gold text": 1}}
+    examples = [{"id": "q", "score": 1.0, "before": 1.0, "k": 1}]
+    score = {"spec": "recall@1", "where": {}, "examples": examples}
+    test = {"nodeid": "test_a", "questions": [question | {"retrieved": [passage]}], "scores": [score]}
+    [table] = QuestionTable.of_tests([test])
     [plot] = _plots_of(table)
     assert [mark.label for mark in plot.marks] == ["recall@1: 1.000 now"]
