@@ -216,11 +216,7 @@ def score_changes(
     changes = [change for nodeid, old, new in both for change in _entry_changes(nodeid, old, new)]
     return sorted(
         changes,
-        key=lambda change: (
-            change.after - change.before if change.n else -inf,
-            change.nodeid,
-            change.name,
-        ),
+        key=lambda change: (change.after - change.before if change.n else -inf, change.nodeid, change.name),
     )
 
 

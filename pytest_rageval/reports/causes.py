@@ -281,16 +281,8 @@ def _rank_causes(
 
 def _renamed(outcome: Outcome) -> tuple[str, str] | None:
     """Return the id of a gold passage, and the other id under which its text was retrieved; None if it was not."""
-    ranking = outcome.evidence.ranking
-    ids = (
-        {}
-        if ranking is None
-        else {
-            " ".join(each.text.split()): each.id
-            for each in ranking
-            if each.id is not None and each.text.strip()
-        }
-    )
+    with_text = (each for each in outcome.evidence.ranking or () if each.id is not None and each.text.strip())
+    ids = {" ".join(each.text.split()): each.id for each in with_text}
     for gold in outcome.example.relevant:
         name = ids.get(" ".join((gold.text or "").split()))
         if gold.id is not None and name is not None and name != gold.id and outcome.value == 0:

@@ -251,13 +251,9 @@ def _assertion_lines(score: Score, op: str, bound: float, room: Room) -> list[st
     explanation = beyond_bound(score, bound, below=op in {">", ">=", "=="})
     comparison, text = f"{score.spec} {op} {bound:g}", f"{score.name} is {score:.3f}: {explanation}"
     if room.lines is None:
-        head = [
-            *wrap_text(text, 2),
-            *zero_lines(score),
-            *wrap_text(score_line(score), 2),
-            *_reason_lines(score),
-        ]
-        return [comparison, *head, *_question_block([(score, explanation)], room, 0, "")]
+        head = [*wrap_text(text, 2), *zero_lines(score), *wrap_text(score_line(score), 2)]
+        questions = _question_block([(score, explanation)], room, 0, "")
+        return [comparison, *head, *_reason_lines(score), *questions]
     names = [outcome.example.id for outcome, _ in explanation.losses]
     return [comparison, cut_line(f"{text} (-v shows all): {', '.join(names)}"), *zero_lines(score)]
 

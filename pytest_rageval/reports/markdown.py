@@ -169,16 +169,10 @@ def _sections(document: Mapping[str, Any], added: Iterable[AddedSection]) -> Ite
     yield further_scores
     for section in added:
         yield folded_section(section.summary, section.noun, section.lines(document), min_items=None)
-    for summary, noun, lines in (
-        (
-            "Systems",
-            "system line",
-            [*matrix_lines(document["matrix"]), *agreement_by_system_lines(document["tests"])],
-        ),
-        ("Ratings", "rating line", ratings_lines(document["ratings"])),
-        ("Notes", "note line", list(_notes_by_test(document["tests"]))),
-    ):
-        yield folded_section(summary, noun, lines, language="text")
+    systems = [*matrix_lines(document["matrix"]), *agreement_by_system_lines(document["tests"])]
+    yield folded_section("Systems", "system line", systems, language="text")
+    yield folded_section("Ratings", "rating line", ratings_lines(document["ratings"]), language="text")
+    yield folded_section("Notes", "note line", list(_notes_by_test(document["tests"])), language="text")
 
 
 def _quoted(lines: Iterable[str]) -> list[str]:

@@ -169,19 +169,20 @@ def significant_gain(entry: "ScoreEntry") -> float | None:
 
 
 def slices_entry(result: "ThresholdResult") -> dict[str, object]:
-    tag = result.threshold.by
-    return {"by": {"tag": tag, "slices": [_slice_entry(part, tag) for part in result.slices]}} if tag else {}
-
-
-def _slice_entry(result: "ThresholdResult", tag: str) -> dict[str, object]:
-    return {
-        "value": result.threshold.where[tag],
-        **mean_entry(result.score),
-        **comparisons_entry(result),
-        "verdict": result.verdict.status,
-        "reason": result.verdict.reason,
-        **warnings_entry(result.verdict.warnings),
-    }
+    if not (tag := result.threshold.by):
+        return {}
+    slices = [
+        {
+            "value": part.threshold.where[tag],
+            **mean_entry(part.score),
+            **comparisons_entry(part),
+            "verdict": part.verdict.status,
+            "reason": part.verdict.reason,
+            **warnings_entry(part.verdict.warnings),
+        }
+        for part in result.slices
+    ]
+    return {"by": {"tag": tag, "slices": slices}}
 
 
 def mean_entry(score: Score | None) -> dict[str, object]:

@@ -12,7 +12,7 @@ policy also forbids `style` and `on…` attributes, so that templates cannot use
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
@@ -27,8 +27,6 @@ UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u
 """Characters that HTML does not allow."""
 
 MAX_CUT_LENGTH: Final = 400  # maximum number of characters of a text with the filter `cut`
-MAX_LABEL_LENGTH: Final = 15  # of the text beside an axis
-MAX_TIP_LENGTH: Final = 58  # of the label of a mark, where it is shown below a plot
 MIN_P_VALUE: Final = 0.0001  # smaller p-values are shown as "p < 0.0001"
 
 
@@ -65,8 +63,6 @@ def environment() -> Environment:
     )
     templates.filters |= {
         "cut": cut,
-        "cut_label": partial(cut, length=MAX_LABEL_LENGTH),
-        "cut_tip": partial(cut, length=MAX_TIP_LENGTH),
         "number": number,
         "p_value": p_value,
         "plural": plural,

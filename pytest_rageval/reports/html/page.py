@@ -206,16 +206,12 @@ class ScoreView:
         axis is extended if a value is beyond its ends.
         """
         interval = self.entry["ci95"] or ()
-        shown = [
-            self.entry["mean"] or 0.0,
-            *interval,
-            *filter(None, [self.bound, (self.baseline or {}).get("mean")]),
-        ]
+        before = (self.baseline or {}).get("mean")
+        shown = [self.entry["mean"] or 0.0, *interval, *filter(None, [self.bound, before])]
         if self._entry_scale is not None:
             return min(self._entry_scale[0], *shown), max(self._entry_scale[1], *shown)
-        return min(0.0, *shown), (
-            1.0 if max(shown) <= 1 and not self.entry.get("statistic") else max(shown) * 1.1 or 1.0
-        )
+        end = 1.0 if max(shown) <= 1 and not self.entry.get("statistic") else max(shown) * 1.1 or 1.0
+        return min(0.0, *shown), end
 
     @property
     def parts(self) -> list[tuple[str, int]]:
@@ -470,14 +466,9 @@ def _byte_size(text: str) -> int:
 
 
 def _matrix_view(matrix: Mapping[str, Any]) -> dict[str, Any]:
-    cells = zip(*(row["cells"] for row in matrix["rows"]), strict=True)
-    return {
-        **matrix,
-        "systems": system_names(matrix["rows"]),
-        "max_means": [
-            max((cell["mean"] for cell in column if cell is not None), default=0.0) for column in cells
-        ],
-    }
+    columns = zip(*(row["cells"] for row in matrix["rows"]), strict=True)
+    means = [max((cell["mean"] for cell in cells if cell is not None), default=0.0) for cells in columns]
+    return {**matrix, "systems": system_names(matrix["rows"]), "max_means": means}
 
 
 def _ratings_view(table: Mapping[str, Any]) -> dict[str, Any]:

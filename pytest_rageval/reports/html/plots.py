@@ -134,16 +134,9 @@ def _slopes(known: Sequence[tuple[str, Ranks]]) -> Plot | None:
         marks.append(Mark(kind, (y(then), y(now), thickness), label))
     ticks = [(y(rank), str(rank)) for rank in _some(depth)]
     summary = f"{counts['lost']} lower, {counts['gained']} higher, {counts['same']} as before"
-    return Plot(
-        "Rank of the first gold passage",
-        "slope",
-        marks,
-        (),
-        [*ticks, (y(None), "not found")],
-        [(LEFT, "before"), (WIDTH - RIGHT, "now")],
-        HEIGHT,
-        summary,
-    )
+    ticks.append((y(None), "not found"))
+    feet = [(LEFT, "before"), (WIDTH - RIGHT, "now")]
+    return Plot("Rank of the first gold passage", "slope", marks, (), ticks, feet, HEIGHT, summary)
 
 
 def _some(depth: int) -> Sequence[int]:
