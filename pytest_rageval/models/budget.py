@@ -158,15 +158,14 @@ class Budget:
         if not ended:
             return
         counting = asyncio.ensure_future(ledger.spend(self._run, reduce(Spending.changed, ended, Spending())))
-        # A callback: it also runs if this caller is cancelled.
-        counting.add_done_callback(lambda done: self._restore_if_failed(ended, done))
-        await asyncio.shield(counting)
 
-    def _restore_if_failed(
-        self, ended: Sequence[Spending], counting: "asyncio.Future[Spending | None]"
-    ) -> None:
-        if not counting.cancelled() and counting.exception() is not None:
-            self._unsettled += ended
+        def restore_if_failed(done: "asyncio.Future[Spending | None]") -> None:
+            if not done.cancelled() and done.exception() is not None:
+                self._unsettled += ended
+
+        # A callback: it also runs if this caller is cancelled.
+        counting.add_done_callback(restore_if_failed)
+        await asyncio.shield(counting)
 
     async def _reserve_or_wait(self, ledger: "Cache", max_cost: float) -> None:
         """Reserve a call; wait while open calls leave no room for it, since they may cost less than reserved."""

@@ -36,6 +36,11 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
+class _ReplyFilter(TypedDict):
+    run: str
+    only_run: bool
+
+
 class Cache:
     """The cache of one process; used from one event loop. Every method raises StoreError if it cannot be used.
 
@@ -56,8 +61,8 @@ class Cache:
     ) -> None:
         self._open_store: OpenStore = partial(SqliteStore, place) if isinstance(place, Path) else place
         self.cassette: Cassette = Cassette(None if refresh else cassette, recording=missing_ok)
-        self._refresh = refresh
-        self._run = "" if replay else run or uuid.uuid4().hex
+        own_run = "" if replay else run or uuid.uuid4().hex
+        self._reply_filter: _ReplyFilter = {"run": own_run, "only_run": refresh}
         self.remarks: Counter[str] = Counter()
         self._new_remarks: list[str] = []
         self._store: ReplyStore | None = None
@@ -67,7 +72,7 @@ class Cache:
         self._read_ahead: dict[str, Reply | None] = {}
         # Held by the thread that uses the store.
         self._store_lock = threading.Lock()
-        self._store_thread = _make_thread()
+        self._store_thread = DaemonThreadPool(1, "rageval-store")
         self._poll: asyncio.Task[None] | None = None
         self._claiming: _Batcher[str, Reply | bool] = _Batcher(self._claim_all, self._off_loop)
         self._claim_states: _Batcher[str, bool | None] = _Batcher(self._claim_states_of_all, self._off_loop)
@@ -114,7 +119,7 @@ class Cache:
         announced, self._announced = self._announced, []
         wanted = list(dict.fromkeys((*keys, *announced)))
         store: Any = self.store  # a `SqliteStore`
-        replies: dict[str, Reply] = store.get_nowait(wanted, run=self._run, only_run=self._refresh)
+        replies: dict[str, Reply] = store.get_nowait(wanted, **self._reply_filter)
         if len(replies) < len(wanted):
             self._note_remarks()
             self._add_recorded(wanted, replies)
@@ -190,7 +195,7 @@ class Cache:
 
     def close(self) -> None:
         """End all claims and close the store; the next use opens it again."""
-        thread, self._store_thread = self._store_thread, _make_thread()
+        thread, self._store_thread = self._store_thread, DaemonThreadPool(1, "rageval-store")
         try:
             thread.submit(self._close).result()
         finally:
@@ -246,10 +251,6 @@ class Cache:
                 (key, recorded[key].reply) for key in keys if key not in replies and key in recorded
             )
 
-    @property
-    def _reply_filter(self) -> "_ReplyFilter":
-        return {"run": self._run, "only_run": self._refresh}
-
     def _claim_all(self, keys: Sequence[str]) -> Mapping[str, Reply | bool]:
         return self.store.claim(keys, **self._reply_filter)
 
@@ -264,15 +265,6 @@ class Cache:
     def _release_if_claimed(self, key: str, claiming: asyncio.Task[Reply | bool]) -> None:
         if not claiming.cancelled() and claiming.exception() is None and claiming.result() is True:
             self.release(key)
-
-
-def _make_thread() -> DaemonThreadPool:
-    return DaemonThreadPool(1, "rageval-store")
-
-
-class _ReplyFilter(TypedDict):
-    run: str
-    only_run: bool
 
 
 class _Batcher(Generic[K, V]):

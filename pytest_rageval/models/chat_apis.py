@@ -138,11 +138,11 @@ def response_reply(response: Any) -> Reply:
     status, failure = response.get("status"), response.get("error")
     if status == "failed" or (failure and status != "completed"):
         raise ReportedError(str(failure.get("message") if isinstance(failure, Mapping) else failure))
+    if status not in {None, "completed", "incomplete"}:
+        raise ValueError(f"its status is {status}")
     output = response.get("output")
-    if not isinstance(output, list) or status not in {None, "completed", "incomplete"}:
-        raise ValueError(
-            "it has no output" if status in {None, "completed", "incomplete"} else f"its status is {status}"
-        )
+    if not isinstance(output, list):
+        raise ValueError("it has no output")  # noqa: TRY004 - the text is at fault, not an argument's type
     items = [item for item in output if isinstance(item, Mapping)]
     messages = [item for item in items if item.get("type") == "message"]
     # Without commentary that the model writes while it works.

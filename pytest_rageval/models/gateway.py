@@ -261,10 +261,8 @@ class Gateway:
             self.usage.remarks[CASSETTE_OVERRULED] += 1
         if recorded is not None:
             addresses = f"recorded at {recorded.summary['base_url']}, used for {request.base_url}"
-            same = (
-                f"the model's name, {request.model}, is the same (--rageval-refresh sends the requests again)"
-            )
-            self.usage.remarks[f"{addresses}: {same}"] += 1
+            same = f"the model's name, {request.model}, is the same"
+            self.usage.remarks[f"{addresses}: {same} (--rageval-refresh sends the requests again)"] += 1
         if reply.without:
             self.usage.remarks[f"{request.model} refuses {reply.without}: sent without it"] += 1
 

@@ -120,7 +120,7 @@ class LLMGenerator:
 
     @cached_property
     def _prompts_and_parameters(self) -> dict[str, tuple[PromptRenderer, dict[str, object]]]:
-        return {}
+        return {name: (self._prompt_renderer(name), self._parameters(name)) for name in TEMPLATE_OF}
 
     def identity(self, method: str) -> Mapping[str, object]:
         prompt = {f"prompt to {method}": digest(self._prompt_renderer(method)("", []))[:12]}
@@ -150,8 +150,6 @@ class LLMGenerator:
     def _build_request(
         self, method: str, question: str, passages: Sequence[Document], sample: int
     ) -> Request:
-        if method not in self._prompts_and_parameters:
-            self._prompts_and_parameters[method] = self._prompt_renderer(method), self._parameters(method)
         render, parameters = self._prompts_and_parameters[method]
         texts = texts_of(passages)
         return Request(

@@ -32,9 +32,8 @@ class Price:
     input: float
     output: float
     max_output: int | None = None  # the most tokens of one reply, or None if that is not known
-    tiers: Mapping[Tier, "Price"] = field(
-        default_factory=dict, hash=False
-    )  # the known prices in cheaper tiers
+    # The known prices in cheaper tiers.
+    tiers: Mapping[Tier, "Price"] = field(default_factory=dict, hash=False)
 
     def for_tier(self, tier: Tier) -> "Price | None":
         """Return the price in a cheaper tier, or None if it is not known. A free model is free in every tier."""

@@ -25,11 +25,8 @@ CHAT: Final = CHAT_APIS["chat"].path
 RESPONSES: Final = CHAT_APIS["responses"].path
 EMBEDDINGS: Final = "/embeddings"
 
-PROMPT_FIELDS: Final = (
-    "messages",
-    "input",
-    "instructions",
-)  # fields of a body with texts that the model reads
+# Fields of a body with texts that the model reads.
+PROMPT_FIELDS: Final = ("messages", "input", "instructions")
 MAX_BODY_LENGTH: Final = 14 * 2**20  # characters in a cassette, whose lines have room for a prompt too
 FINAL_EVENTS: Final = ("response.completed", "response.incomplete")  # events with the complete response
 
@@ -287,12 +284,8 @@ def _add_chunk(answer: dict[str, Any], chunk: JsonObject) -> None:
                 choice[name] = value
 
 
-WHOLE_TEXTS: Final = (
-    "role",
-    "type",
-    "id",
-    "name",
-)  # fields whose text is in one chunk; others are concatenated
+# Fields whose text is in one chunk; others are concatenated.
+WHOLE_TEXTS: Final = ("role", "type", "id", "name")
 
 
 def _add_delta(message: dict[str, object], delta: Mapping[str, object]) -> None:
