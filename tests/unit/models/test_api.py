@@ -175,17 +175,6 @@ def test_what_requests_cannot_have_is_refused(server, model, messages, arguments
     assert server.requests == []
 
 
-@pytest.mark.parametrize("name", ["base_url", "default_headers", "http_client", "organization"])
-def test_what_belongs_to_the_client_is_no_crash(server: ScriptedServer, model: LLM, name: str) -> None:
-    """A constructor argument of other clients raises InputError or is sent as a parameter; there is no TypeError."""
-    try:
-        model.complete("Why?", **{name: "http://127.0.0.1:9/v1"})
-    except InputError as error:
-        assert name in str(error)  # noqa: PT017 - either is right
-    else:
-        assert name in server.requests[0]
-
-
 @pytest.mark.parametrize("value", [object(), float("nan"), {1, 2}, b"bytes"])
 def test_what_json_cannot_express_is_refused(server: ScriptedServer, model: LLM, value: Any) -> None:
     with pytest.raises(InputError, match="what JSON cannot express"):

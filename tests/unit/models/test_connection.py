@@ -1,6 +1,7 @@
 """Credentials, queries, redirects and logs of a connection: secrets are sent to the server and shown nowhere."""
 
 import asyncio
+import contextlib
 import gzip
 import json
 import logging
@@ -250,19 +251,28 @@ def test_logs_show_neither_query_nor_password(records: pytest.LogCaptureFixture)
     assert filters == {name: list(logging.getLogger(name).filters) for name in filters}
 
 
+@contextlib.contextmanager
+def _redacting(*servers: RemoteServer) -> Iterator[list[logging.Filter]]:
+    logger = logging.getLogger("httpx2")
+    filters = [connection_module._RedactingFilter(server.credentials) for server in servers]
+    for each in filters:
+        logger.addFilter(each)
+    try:
+        yield list(filters)
+    finally:
+        for each in filters:
+            logger.removeFilter(each)
+
+
 def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> None:
     """Log records of other threads are not redacted; a record that cannot be formatted is left to `logging`."""
-    redacting = connection_module._RedactingFilter(RemoteServer("http://me:planted-word@here/v1").credentials)
-    logger = logging.getLogger("httpx2")
-    logger.addFilter(redacting)
-    try:
+    server, logger = RemoteServer("http://me:planted-word@here/v1"), logging.getLogger("httpx2")
+    with _redacting(server) as (redacting,):
         other = threading.Thread(target=logger.info, args=("GET %s and %d", "http://me:word@there/v1?a=b", 3))
         other.start()
         other.join()
         logger.info("GET %s and '%s'", "http://here/v1/x?a=planted", "https://planted:word@there?a=planted")
         logger.error("failed", exc_info=ValueError("http://here/v1?a=planted planted-word"))
-    finally:
-        logger.removeFilter(redacting)
     log = "\n".join(map(logging.Formatter().format, records.records))
     assert "GET http://me:word@there/v1?a=b and 3" in log
     assert "GET http://here/v1/x?*** and 'https://***@there?***'" in log
@@ -274,18 +284,8 @@ def test_logs_of_others_stay_as_they_are(records: pytest.LogCaptureFixture) -> N
 
 def test_each_connection_redacts_its_secrets_in_a_traceback(records: pytest.LogCaptureFixture) -> None:
     """Two connections share the loggers of the library: a traceback has the secrets of neither."""
-    logger = logging.getLogger("httpx2")
-    filters = [
-        connection_module._RedactingFilter(RemoteServer("http://here/v1", key).credentials)
-        for key in ("planted-first", "planted-second")
-    ]
-    for each in filters:
-        logger.addFilter(each)
-    try:
-        logger.error("failed", exc_info=ValueError("planted-first planted-second"))
-    finally:
-        for each in filters:
-            logger.removeFilter(each)
+    with _redacting(*(RemoteServer("http://here/v1", f"planted-{n}") for n in ("first", "second"))):
+        logging.getLogger("httpx2").error("failed", exc_info=ValueError("planted-first planted-second"))
     assert logging.Formatter().format(records.records[0]).endswith("ValueError: *** ***")
 
 

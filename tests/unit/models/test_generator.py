@@ -194,19 +194,23 @@ def _cite(loop: BackgroundEventLoop, generator: object) -> str:
     return _answer(loop, generator, "cite")
 
 
-def test_models_are_asked_to_cite_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
+@pytest.mark.parametrize(
+    ("method", "template", "local_max_tokens"), [("cite", "citing", 64), ("explain", "long_answer", 128)]
+)
+def test_models_cite_and_explain_by_prompts_of_their_own(loop, method, template, local_max_tokens):
+    """The local model gets worked examples, and a max_tokens for each method."""
     gateway = _Gateway(" c7 [1]\n")
-    for generator in (
-        LLMGenerator(gateway, SERVER, "m", max_tokens=9),
-        EmbeddedGenerator(gateway, SERVER, "m"),
-    ):
-        assert _cite(loop, generator) == "c7 [1]"
+    remote, local = LLMGenerator(gateway, SERVER, "m", max_tokens=9), EmbeddedGenerator(gateway, SERVER, "m")
+    for generator in (remote, local):
+        assert _answer(loop, generator, method) == "c7 [1]"
         _generate(loop, generator)
-    cited, answered, cited_locally, answered_locally = gateway.requests
-    assert cited.messages[0]["content"] == DEFAULT_PROMPTS.fill("citing", "Which?", ["one", "two"])
-    assert cited.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
-    assert cited_locally.messages[0]["content"] == FEW_SHOT_PROMPTS.fill("citing", "Which?", ["one", "two"])
-    assert cited_locally.parameters == answered_locally.parameters | {"max_tokens": 64}
+        identities = [generator.identity(name) for name in ("generate", "cite", "explain")]
+        assert len({str(identity) for identity in identities}) == 3
+    asked, answered, asked_locally, answered_locally = gateway.requests
+    assert asked.messages[0]["content"] == DEFAULT_PROMPTS.fill(template, "Which?", ["one", "two"])
+    assert asked.parameters == answered.parameters == {"temperature": 0.5, "max_tokens": 9}
+    assert asked_locally.messages[0]["content"] == FEW_SHOT_PROMPTS.fill(template, "Which?", ["one", "two"])
+    assert asked_locally.parameters == answered_locally.parameters | {"max_tokens": local_max_tokens}
 
 
 class _Sync:
@@ -219,22 +223,31 @@ class _Async:
         return f"{question} {len(passages)} {sample}"
 
 
-class _Citing(_Sync):
+class _AllMethods(_Sync):
     def cite(self, question: str, passages: Sequence[Document]) -> str:
         return f"{question} [{len(passages)}]"
 
+    def explain(self, question: str, passages: Sequence[Document]) -> str:
+        return f"Of {len(passages)} passages: {question}"
+
 
 @pytest.mark.parametrize(
-    ("generator", "answered", "cited"),
+    ("generator", "answered", "cited", "explained"),
     [
-        (_Sync(), "Which? 2", "Which? 2"),
-        (_Async(), "Which? 2 1", "Which? 2 0"),
-        (_Citing(), "Which? 2", "Which? [2]"),
+        (_sync, "Which? one+two", "Which? one+two", "Which? one+two"),
+        (_Sync(), "Which? 2", "Which? 2", "Which? 2"),
+        (_Async(), "Which? 2 1", "Which? 2 0", "Which? 2 0"),
+        (_AllMethods(), "Which? 2", "Which? [2]", "Of 2 passages: Which?"),
     ],
 )
-def test_an_objects_methods_are_called_as_a_function_is(loop, generator, answered, cited):
+def test_an_objects_methods_are_called_as_a_function_is(loop, generator, answered, cited, explained):
     assert _generate(loop, generator, sample=1) == answered
     assert _cite(loop, generator) == cited
+    assert _answer(loop, generator, "explain") == explained
+
+
+def test_each_method_has_an_identity_of_its_own(loop: BackgroundEventLoop) -> None:
+    assert adapt_generator(_AllMethods(), loop).identity("explain")[""].endswith("_AllMethods.explain")
 
 
 def test_a_function_with_a_parameter_sample_receives_it(loop: BackgroundEventLoop) -> None:
@@ -272,36 +285,3 @@ def test_parameters_of_the_user_replace_ours(loop: BackgroundEventLoop) -> None:
     assert identity.items() >= {"temperature": 0.5, "seed": 7, "max_tokens": 80, "stop": '["a"]'}.items()
     assert "planted" not in str(identity)
     assert plain.identity("generate").keys() == {"", "temperature", "max_tokens", "prompt to generate"}
-
-
-def _explain(loop: BackgroundEventLoop, generator: object) -> str:
-    return _answer(loop, generator, "explain")
-
-
-def test_models_are_asked_for_a_long_answer_by_a_prompt_of_its_own(loop: BackgroundEventLoop) -> None:
-    """Long answers use a separate prompt; the local model gets worked examples and a larger max_tokens."""
-    gateway = _Gateway(" It is c7.\n")
-    remote, local = LLMGenerator(gateway, SERVER, "m", max_tokens=9), EmbeddedGenerator(gateway, SERVER, "m")
-    assert [_explain(loop, generator) for generator in (remote, local)] == ["It is c7."] * 2
-    request, local_request = gateway.requests
-    assert request.messages[0]["content"] == DEFAULT_PROMPTS.fill("long_answer", "Which?", ["one", "two"])
-    assert request.parameters == {"temperature": 0.5, "max_tokens": 9}
-    assert local_request.messages[0]["content"] == FEW_SHOT_PROMPTS.fill(
-        "long_answer", "Which?", ["one", "two"]
-    )
-    assert local_request.parameters["max_tokens"] == 128
-    for generator in (remote, local):
-        identities = [generator.identity(method) for method in ("generate", "cite", "explain")]
-        assert len({str(identity) for identity in identities}) == 3
-
-
-class _Explaining(_Sync):
-    def explain(self, question: str, passages: Sequence[Document]) -> str:
-        return f"Of {len(passages)} passages: {question}"
-
-
-def test_a_function_answers_at_length_by_its_own_prompt(loop: BackgroundEventLoop) -> None:
-    assert _explain(loop, _sync) == "Which? one+two"
-    assert _explain(loop, _Sync()) == "Which? 2"
-    assert _explain(loop, _Explaining()) == "Of 2 passages: Which?"
-    assert adapt_generator(_Explaining(), loop).identity("explain")[""].endswith("_Explaining.explain")

@@ -91,9 +91,3 @@ def test_requests_of_unknown_cost_are_counted(plan, model, parameters, expected)
     _obtain(plan, _request("x", model, **parameters))
     assert {name: getattr(plan.usage, name) for name in expected} == expected
     assert (plan.usage.cost_usd == 0) == bool(expected["unpriced"])
-
-
-def test_closing_a_plan_does_nothing(plan: PlanSource) -> None:
-    asyncio.run(plan.close())
-    _obtain(plan, _request("x"))
-    assert plan.usage.live == 1

@@ -187,13 +187,7 @@ def test_texts_that_come_as_tokens_are_counted(input_value: Any, tokens: int) ->
     ("path", "answer", "silent"),
     [
         (CHAT, completion(choice()), True),
-        (CHAT, completion(choice(finish_reason="length", content="")), True),
-        (CHAT, completion(choice(finish_reason="content_filter")), True),
-        (CHAT, completion(choice(refusal="I will not.")), True),
-        (CHAT, completion(choice(reasoning_content="Well", content="<think>Well</think>")), True),
         (CHAT, completion(choice(), choice(1, content="fine")), False),
-        (CHAT, completion(choice(finish_reason="tool_calls", tool_calls=[CALL])), False),
-        (CHAT, completion(choice(finish_reason="length", content="It is")), False),
         (EMBEDDINGS, {"data": [{"embedding": []}]}, False),
         (RESPONSES, {"model": "m", "output": [{"type": "reasoning", "summary": []}]}, True),
         (

@@ -4,7 +4,6 @@ import pytest
 
 from pytest_rageval.models import prompt_rendering
 from pytest_rageval.models.prompt_rendering import build_prompts, fence_token
-from pytest_rageval.models.prompts import fence
 
 
 def test_a_token_depends_on_all_texts_and_on_nothing_else() -> None:
@@ -23,10 +22,6 @@ def test_a_token_is_in_none_of_the_texts(monkeypatch: pytest.MonkeyPatch, text: 
 
 def test_any_text_has_a_token() -> None:
     assert len(fence_token(["\ud83d"])) == len(fence_token([])) == 12
-
-
-def test_a_delimiter_names_the_text_inside() -> None:
-    assert fence("passage", "a\n b", "0f") == "<passage 0f>\na\n b\n</passage 0f>"
 
 
 def test_without_delimiters_the_sentences_about_them_are_removed() -> None:

@@ -114,8 +114,12 @@ CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": 
         (completion("half \ud83d"), Reply("half \ufffd", "m-2024", "stop", 10, 2)),
         (completion("nul \x00 „ja“ 😀"), Reply("nul \x00 „ja“ 😀", "m-2024", "stop", 10, 2)),
         (completion("no key: " + KEY), Reply("no key: ***", "m-2024", "stop", 10, 2)),
+        (
+            completion(None, message={"tool_calls": CALLS}),
+            Reply("", "m-2024", "stop", 10, 2, tool_calls=json.dumps(CALLS)),
+        ),
     ],
-    ids=["silent", "cut", "bare", "no counts", "refusal", "parts", "half a pair", "NUL", "key"],
+    ids=["silent", "cut", "bare", "no counts", "refusal", "parts", "half a pair", "NUL", "key", "calls"],
 )
 def test_replies_of_all_kinds(body: dict[str, Any], reply: Reply) -> None:
     """Missing counts are 0, half a surrogate pair is U+FFFD, and no key is kept in a reply."""
@@ -137,11 +141,6 @@ def test_reasoning_apart_is_not_in_the_text(message: dict[str, Any]) -> None:
     with ScriptedServer(Answer(body=completion("fine", message=message))) as server:
         reply = _send(server)
     assert (reply.text, reply.apart, reply.has_reasoning) == ("fine", True, True)
-
-
-def test_tool_calls_are_stored_as_json() -> None:
-    with ScriptedServer(Answer(body=completion(None, message={"tool_calls": CALLS}))) as server:
-        assert json.loads(_send(server).tool_calls) == CALLS
 
 
 @pytest.mark.parametrize("status", [200, 400])
