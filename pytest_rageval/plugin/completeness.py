@@ -44,6 +44,9 @@ COMPLETE_STATUSES: Final = frozenset(
 )
 """The exit statuses of runs that ended by themselves."""
 
+GATE_FAILURES: Final = pytest.StashKey[list[str]]()
+"""Why the run fails although its tests may pass: messages of one or more lines."""
+
 BODY_DID_NOT_RUN: Final = "its body did not run"
 
 
@@ -233,7 +236,7 @@ class CompletenessPlugin(_SelectionPlugin):
         if not (settings.require_baseline or any(self._compared.values()) or "" in claims):
             # Whoever runs some other tests on their machine need not read a line about the gate.
             return
-        from pytest_rageval.reports.gated_tests import RanTests, failing_gates  # noqa: PLC0415 - see above
+        from pytest_rageval.reports.gated_tests import RanTests, failing_gates, missing_lines  # noqa: PLC0415 - see above
         from pytest_rageval.reports.suite import suite_entry, suite_lines  # noqa: PLC0415 - see above
         from pytest_rageval.run.baseline_lookup import check_gate  # noqa: PLC0415
 
@@ -251,11 +254,13 @@ class CompletenessPlugin(_SelectionPlugin):
         }
         self.suite = suite_entry(counted_tests, seed=settings.seed)
         self._contributions.clear()
-        if (
-            any(suite_lines(self.suite))
-            or failing_gates(self.gate)
-            or (self._problem and (settings.require_baseline or self._is_named))
-        ):
+        failures = [
+            "\n".join(suite_lines(self.suite)),
+            "\n".join(missing_lines(self.gate)) if failing_gates(self.gate) else "",
+            self._problem if settings.require_baseline or self._is_named else "",
+        ]
+        self._config.stash[GATE_FAILURES] = list(filter(None, failures))
+        if any(failures):
             fail_run(session)
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:

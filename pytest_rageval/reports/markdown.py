@@ -20,6 +20,7 @@ from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
 from pytest_rageval.reports.notes import change_text
 from pytest_rageval.reports.questions import NOTHING, expected_text, questions_text, score_text
 from pytest_rageval.reports.settings import models_text
+from pytest_rageval.reports.suite import suite_lines
 from pytest_rageval.reports.systems import agreement_by_system_lines, matrix_lines, ratings_lines
 from pytest_rageval.reports.terminal import (
     FAILING_OUTCOMES,
@@ -150,6 +151,10 @@ def _fit_items(sections: Sequence[Section], room: int) -> list[int]:
 
 def _sections(document: Mapping[str, Any], added: Iterable[AddedSection]) -> Iterator[Section]:
     tests = by_urgency(document["tests"])
+    if verdict_remedy := list(suite_lines(document.get("suite"), document.get("merge", ""))):
+        verdict, remedy = verdict_remedy
+        items = [f"> {MARKS['fail']} {_code(verdict, MAX_REASON_LENGTH)}  ", f"> {_code(remedy, None)}"]
+        yield Section("line on the suite", items, min_items=2)
     table, further_scores = _tables(tests)
     yield table
     gate = document.get("gate", {})

@@ -8,6 +8,7 @@ from pytest_rageval.gate.sentences import odds_text
 from pytest_rageval.gate.verdict import ThresholdResult
 from pytest_rageval.lib.digests import text_digest
 from pytest_rageval.reports.document import SuiteEntry
+from pytest_rageval.reports.terminal import update_command
 from pytest_rageval.stats.suite import SuiteScore, suite_drop_test
 
 KEY_DIGITS: Final = 16  # number of hex digits of a question's digest
@@ -102,8 +103,11 @@ def suite_entry(contributions: Mapping[str, SuiteContribution], *, seed: int) ->
     }
 
 
-def suite_lines(suite: SuiteEntry | None) -> Iterator[str]:
-    """Yield a line about a suite that got worse, which names the tests by their part of the drop."""
+def suite_lines(suite: SuiteEntry | None, merge: str = "") -> Iterator[str]:
+    """Yield a line about a suite that got worse, which names the tests by their part of the drop; and the remedy.
+
+    `merge`: see `update_command`.
+    """
     if suite is None or suite["verdict"] != "fail":
         return
     parts = {nodeid: part for nodeid, part in suite["tests"].items() if part > 0}
@@ -115,8 +119,9 @@ def suite_lines(suite: SuiteEntry | None) -> Iterator[str]:
         where, named = "Look for a common cause, such as the index", ", ".join(nodeid for nodeid, _ in first)
     more = len(parts) - MAX_TESTS
     yield (
-        f"the suite got worse: {suite['worse']:,} of {suite['n']:,} questions of its "
+        f"fail: the suite got worse: {suite['worse']:,} of {suite['n']:,} questions of its "
         f"{len(suite['tests'])} gated tests are worse, {suite['better']} better "
         f"(chance alone: {odds_text(suite['p_value'])}). {where}: {named}"
         f"{f', and {more} more' if more > 0 else ''}"
     )
+    yield f"accept these drops and all other changes: {update_command((), merge)}"

@@ -77,6 +77,8 @@ def headline(document: Mapping[str, Any]) -> str:
     counts = [*_threshold_counts(tests), *_test_counts(tests)] or ["nothing was scored"]
     if "gate" in document:
         counts += filter(None, [missing_text(document["gate"])])
+    if document.get("suite", {}).get("verdict") == "fail":
+        counts.insert(0, "the suite got worse")
     return f"rageval: {', '.join(counts)}{stopped}"
 
 

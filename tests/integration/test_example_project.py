@@ -108,7 +108,7 @@ def test_one_line_a_test_with_tb_line(broken):
     lines = broken("--tb=line", "-q", "--junitxml=junit.xml").outlines
     start = next(n for n, line in enumerate(lines) if "= FAILURES =" in line)
     end = next(n for n, line in enumerate(lines) if "= short test summary" in line)
-    *tests, suite = lines[start + 1 : end]
+    *tests, suite, remedy = lines[start + 1 : end]
     places = [re.search(r"/(test_\w+\.py:\d+: .*)", line)[1] for line in tests]
     slice_text = "recall@3 where topic='billing' 0.500 < 0.65"
     assert places[-2:] == [
@@ -116,7 +116,8 @@ def test_one_line_a_test_with_tb_line(broken):
         "test_retriever.py:15: llm_reteval@3 0.286 < 0.4; drop 0.209 > 0.02; answer.correct@3 0.231 < 0.35",
     ]
     assert len(places) == 7
-    assert suite.startswith("the suite got worse: ")
+    assert suite.startswith("fail: the suite got worse: ")
+    assert remedy == "accept these drops and all other changes: pytest --rageval-update-baseline"
     # Reports in files have the whole failure.
     assert "recall@3 fell from 0.940 to 0.593" in Path("junit.xml").read_text(encoding="utf-8")
 

@@ -49,18 +49,29 @@ def _suite(project, run, *arguments):
 
 
 LINE = (
-    "the suite got worse: 8 of 80 questions of its 4 gated tests are worse, 0 better (chance alone: *). Most of the "
-    "drop is in: test_it.py::test_0 25%, test_it.py::test_1 25%, *"
+    "fail: the suite got worse: 8 of 80 questions of its 4 gated tests are worse, 0 better (chance alone: *). Most of "
+    "the drop is in: test_it.py::test_0 25%, test_it.py::test_1 25%, *"
 )
 
 
+REMEDY = "accept these drops and all other changes: "
+
+
 def test_a_drop_of_the_whole_suite_is_red(suite):
-    """Two of 20 lost are significant in no test, and eight of 80 in the suite; the line is printed with -q too."""
-    for arguments in ((), ("-q",)):
+    """Two of 20 lost are significant in no test, and eight of 80 in the suite; all reports say so, also with -q."""
+    reports = ("--rageval-report=report.md", "--rageval-report=report.html", "--rageval=annotations=true")
+    for arguments in ((), ("-q", *reports)):
         result, entry = _suite(suite, suite.run, *arguments)
         result.assert_outcomes(passed=TESTS)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines([LINE])
+        result.stdout.fnmatch_lines([LINE, f"{REMEDY}pytest --rageval-update-baseline"])
+    result.stdout.fnmatch_lines([f"::error title=rageval::{LINE[:60]}*"])
+    text = (suite.path / "report.md").read_text(encoding="utf-8")
+    assert text.startswith(f"### rageval: the suite got worse, {TESTS} of {TESTS} thresholds inconclusive\n")
+    assert f"> ❌ `{LINE[:60]}" in text
+    assert f"> `{REMEDY}pytest --rageval-update-baseline`" in text
+    page = (suite.path / "report.html").read_text(encoding="utf-8")
+    assert f'<p class="warning">{LINE[:60]}' in page
     assert {key: entry[key] for key in ("verdict", "alpha", "n", "worse", "better", "gated")} == {
         "verdict": "fail",
         "alpha": 0.025,
@@ -82,11 +93,13 @@ def test_workers_and_shards_say_the_same(suite):
     folder = Path.cwd()
     os.chdir(suite.path)
     try:
-        assert main(["merge", "s1.json", "s2.json", "--report", "merged.json"]) == 1
+        assert main(["merge", "s1.json", "s2.json", "--report", "merged.json", "--report", "merged.md"]) == 1
     finally:
         os.chdir(folder)
     merged = suite.read("merged.json")
     assert merged["suite"] == alone
+    text = (suite.path / "merged.md").read_text(encoding="utf-8")
+    assert f"> `{REMEDY}rageval merge s*.json --update-baseline`" in text
 
 
 def test_a_part_of_the_suite_has_a_part_of_the_level(suite):

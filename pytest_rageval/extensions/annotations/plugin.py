@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from pytest_rageval.lib.text import counted
+from pytest_rageval.plugin.completeness import GATE_FAILURES
 from pytest_rageval.plugin.summary import ENTRIES
 from pytest_rageval.plugin.terminal import plain_nodeid, print_command
 from pytest_rageval.reports.document import TestEntry
@@ -54,7 +55,8 @@ class AnnotationPlugin:
         yield
         tests = [entry for _, entry in sorted(self._config.stash[ENTRIES].items())]
         other_plugin_active = self._config.pluginmanager.has_plugin(OTHER_PLUGIN)
-        for annotation in annotations(tests, self._places, other_plugin_active=other_plugin_active):
+        failures = self._config.stash.get(GATE_FAILURES, [])
+        for annotation in annotations(tests, self._places, failures, other_plugin_active=other_plugin_active):
             print_command(terminalreporter, *annotation)
 
 
@@ -71,13 +73,18 @@ def place_of(report: pytest.TestReport | pytest.CollectReport, root: Path) -> Pl
 def annotations(
     tests: Iterable["TestEntry"],
     places: Mapping[str, Place],
+    failures: Iterable[str] = (),
     *,
     other_plugin_active: bool,
     environ: Mapping[str, str] = os.environ,
 ) -> Iterator[Annotation]:
-    """Yield an annotation for each failed test, and for each with warnings, at most `MAX_ANNOTATIONS` each."""
+    """Yield an annotation for each failed test, and for each with warnings, at most `MAX_ANNOTATIONS` each.
+
+    `failures` are messages of the run as a whole; they come first.
+    """
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
-    errors, warnings = [], []
+    errors = [Annotation("error", {"title": "rageval"}, _shorten(text)) for text in failures]
+    warnings = []
     seen = set[str]()
     for test in tests:
         properties = {

@@ -71,7 +71,12 @@ def merge_command(options: argparse.Namespace) -> int:
     failed = any(result.entry["outcome"] in FAILING_OUTCOMES for result in results)
     gate_fails = failing_gates(gate) or any(suite_lines(suite)) or (problem and settings.require_baseline)
     status = int(bool(run.stopped or failed or gate_fails))
-    gate_lines = *missing_lines(gate), *change_lines(gate), *remark_lines(gate), *suite_lines(suite)
+    gate_lines = (
+        *missing_lines(gate),
+        *change_lines(gate),
+        *remark_lines(gate),
+        *suite_lines(suite, run.command),
+    )
     echo_err(*filter(None, [problem]), *gate_lines)
     history = {"history": options.history} if options.history else {}
     finished = FinishedRun(settings.replace(**history), Path.cwd(), lambda: document)

@@ -29,6 +29,7 @@ from pytest_rageval.reports.html.questions_html import question_html
 from pytest_rageval.reports.layout import AddedTable
 from pytest_rageval.reports.notes import p_of_drop, significant_gain
 from pytest_rageval.reports.settings import models_text
+from pytest_rageval.reports.suite import suite_lines
 from pytest_rageval.reports.systems import PAIRS, pairs_notes, pairs_table, ratings_text, system_names
 from pytest_rageval.reports.terminal import (
     FAILING_OUTCOMES,
@@ -58,15 +59,14 @@ def html_report(
 ) -> str:
     """Return the HTML report of a run: a single page that loads no other files. `server_script`: see `html_page`."""
     gate = document.get("gate", {})
+    on_suite = list(suite_lines(document.get("suite"), document.get("merge", "")))
     return html_page(
         document,
         title=headline(document),
-        overall="fail" if failing_gates(gate) else _overall_verdict(document["tests"]),
+        overall="fail" if failing_gates(gate) or on_suite else _overall_verdict(document["tests"]),
         facts=list(_facts(document)),
         warnings=[
-            *missing_lines(gate),
-            *change_lines(gate),
-            *remark_lines(gate),
+            *(*on_suite, *missing_lines(gate), *change_lines(gate), *remark_lines(gate)),
             *warning_lines(document["tests"]),
         ],
         server_script=server_script,
