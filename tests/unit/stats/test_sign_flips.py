@@ -191,6 +191,14 @@ def test_a_small_level_needs_no_draws() -> None:
     assert max(result.p_values) < 1e-9
 
 
+def test_a_p_value_is_small_and_not_zero() -> None:
+    """`NormalDist` gives 0 where a statistic is above 8.3; beyond 38 no float is small enough."""
+    for rows in (100, 400, 2000):
+        [p_value] = sign_flip_test(np.ones((rows, 1)), alpha=0.05).p_values
+        bound = module.TAIL_FACTOR * stats.norm.sf(np.sqrt(rows))
+        assert 0 < p_value <= max(bound * (1 + 1e-9), 1e-300)
+
+
 def test_the_bound_on_the_tail_is_one() -> None:
     rng = np.random.default_rng(15)
     for _ in range(50):
