@@ -263,7 +263,8 @@ def _rank_causes(
 ) -> Iterator[str]:
     """Yield how many lost questions have their gold passages at lower ranks, except where the cause is said.
 
-    That is where the gold passages are `known` ones, or were beyond the number that is `returned` now.
+    That is where the gold passages are `known` ones, or were beyond the number that is `returned` now. The text says
+    "another" if such questions lost their gold passages too.
     """
     unknown = [loss for loss in losses if {gold.label for gold in loss[0].example.relevant} - {*known}]
     ranks = [rank for outcome, pair in unknown if (rank := first_gold(outcome, pair)) is not None]
@@ -272,7 +273,9 @@ def _rank_causes(
     ]
     if renamed < len(gone):
         k = _cut_off([outcome for outcome, _ in losses])
-        yield f"{len(gone)} of {len(losses)} lost: their gold is not in the top {k} now"
+        lost_gold = [rank for loss in losses if (rank := first_gold(*loss)) is not None and rank.now is None]
+        another = "another " if len(lost_gold) > len(gone) else ""
+        yield f"{another}{len(gone)} of {len(losses)} lost: their gold is not in the top {k} now"
     moved = [(then, now) for then, now in ranks if then is not None and now is not None and now > then]
     if moved:
         then, now = map(_range, zip(*moved, strict=True))
