@@ -228,8 +228,23 @@ def test_a_push_to_the_default_branch_writes_the_baseline(tmp_path):
     assert git(origin, "show", "main:rageval_baseline.json") == "1"
     assert git(origin, "log", "-1", "--format=%s", "main").endswith("[skip ci]")
     done = script(other)
-    assert (done.returncode, "newer commits" in done.stdout) == (0, True)
+    assert (done.returncode, "a newer baseline" in done.stdout) == (0, True)
     assert git(origin, "show", "main:rageval_baseline.json") == "1"
+    # Jobs of two projects run on the same commit: the second push follows the first.
+    git(other, "reset", "--quiet", "--hard", "HEAD^")
+    (other / "b").mkdir()
+    (other / "b" / "rageval_baseline.json").write_text("2")
+    assert script(other / "b").returncode == 0
+    assert git(origin, "show", "main:b/rageval_baseline.json") == "2"
+    assert git(origin, "show", "main:rageval_baseline.json") == "1"
+    # one does not have that commit, and a commit of a user has a run of its own.
+    (other / "a.txt").write_text("b")
+    git(other, "commit", "--quiet", "-am", "second")
+    git(other, "push", "--quiet", "origin", "HEAD:main")
+    (one / "rageval_baseline.json").write_text("3")
+    done = script(one)
+    assert (done.returncode, "newer commits" in done.stdout) == (0, True)
+    git(one, "reset", "--quiet", "--hard", "FETCH_HEAD")
 
     hook = origin / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
