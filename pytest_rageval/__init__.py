@@ -6,6 +6,8 @@ with their thresholds and the baseline. `extensions` has what the core can do wi
 
 This file is the public face: type checkers need each public name in it, also those of extensions. It imports none until
 the name is used; without its extension the name is an `ImportError`.
+
+PYTEST_DONT_REWRITE: the command `rageval` has imported it when it starts pytest, which would warn of that.
 """
 
 from typing import TYPE_CHECKING, Any

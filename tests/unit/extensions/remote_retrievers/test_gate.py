@@ -65,6 +65,17 @@ def _files(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
+def test_a_project_in_which_warnings_are_errors(pytester: pytest.Pytester, gate: Gate) -> None:
+    """No command that runs pytest lets it warn that the package is imported already."""
+    # As pytest does for the packages of all plugins that are installed from a wheel.
+    pytester.makeconftest("import pytest\npytest.register_assert_rewrite('pytest_rageval')\n")
+    pytester.makeini("[pytest]\nfilterwarnings = error::pytest.PytestAssertRewriteWarning\n")
+    done = gate("--min", "0.9", "--", "-q")
+    assert (done.ret, done.outlines[-1].partition(" in ")[0]) == (0, "1 passed"), done.outlines
+
+
+
+@pytest.mark.slow
 def test_green_red_and_accepted(pytester: pytest.Pytester, gate: Gate, server: SearchServer) -> None:
     """The same verdicts, baseline, reports and exit statuses as of a test in a file; nothing else is written."""
     green = gate("--min", "0.9", "--", "-v")
@@ -129,6 +140,8 @@ def test_a_changed_request_is_named_and_compared(pytester, gate, server):
 @pytest.mark.slow
 def test_a_program_settings_and_fixtures_of_the_folder(pytester: pytest.Pytester, gate: Gate) -> None:
     """conftest.py and the ini file hold; workers of xdist are not needed."""
+    # As pytest does for the packages of all plugins that are installed from a wheel.
+    pytester.makeconftest("import pytest\npytest.register_assert_rewrite('pytest_rageval')\n")
     pytester.makeini("[pytest]\nrageval_match_share = 0.6\n")
     pytester.makeconftest(
         "import pytest\n@pytest.fixture(scope='session')\ndef rageval_generator():\n"
