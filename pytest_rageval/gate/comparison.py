@@ -214,7 +214,7 @@ def compare(
     if not outcomes:
         raise StaleBaselineError(
             f"{score.name}: of {counted(len(score.outcomes), 'example')} none is in the {which} with the same "
-            f"question and gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
+            f"question, answers and gold, and scored in both.\n{remedy[0].upper()}{remedy[1:]}: {before.options}."
         )
     return Comparison(
         before,

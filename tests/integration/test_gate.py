@@ -188,7 +188,7 @@ def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
     project.run(
         errors=1,
         shows=[
-            "recall@1 where topic='late': of 1 example none is in the baseline with the same question *",
+            "recall@1 where topic='late': of 1 example none is in the baseline with the same question, answers *",
             "recall@1 where topic='odd'*",
         ],
     )
@@ -229,7 +229,7 @@ def test_another_eval_set_is_compared_on_the_common_examples(project):
     project.run(
         errors=1,
         shows=[
-            "recall@1: of 1 example none is in the baseline with the same question and *",
+            "recall@1: of 1 example none is in the baseline with the same question, answers and gold, *",
             "Write a new baseline *",
         ],
     )

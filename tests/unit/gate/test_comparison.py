@@ -116,8 +116,8 @@ def test_nothing_in_common_is_no_comparison(before: Values, now: Values) -> None
     with pytest.raises(StaleBaselineError) as caught:
         compare(score_of(now), {}, baseline)
     assert str(caught.value) == (
-        f"recall@5: of {counted(len(now), 'example')} none is in the baseline with the same question and gold, and "
-        f"scored in both.\nW{AGAIN[1:]}"
+        f"recall@5: of {counted(len(now), 'example')} none is in the baseline with the same question, answers "
+        f"and gold, and scored in both.\nW{AGAIN[1:]}"
     )
 
 
