@@ -139,6 +139,8 @@ class Threshold:
         if moved := next((keyword for keyword in unknown if keyword in MOVED), None):
             raise InputError(f"{caller}: {moved_text(moved, plain_number(kwargs[moved]))}")
         if unknown:
+            if "spec" in unknown:
+                raise InputError(f"{caller} takes the score without a keyword. Write {form}.")
             raise InputError(
                 f"{caller} has no keyword {', '.join(map(repr, unknown))}.{did_you_mean(unknown[0], cls.keywords())} "
                 f"Allowed: {', '.join(cls.keywords())}."

@@ -73,6 +73,7 @@ def test_numbers_of_any_type_are_bounds(kwargs: dict[str, Any], expected: dict[s
         (("a@1", 0.5), {}, "found ('a@1', 0.5). A bound is a keyword argument. Write "),
         (("recall@5",), {}, "has no bound: give min, max, max_drop, max_lost or max_ratio"),
         (("recall@5",), {"where": {"topic": "a"}}, "has no bound"),
+        ((), {"spec": "recall@5", "min": 0.5}, "takes the score without a keyword. Write rageval_threshold("),
         (("recall@5",), {"xyz": 0.5}, "has no keyword 'xyz'. Allowed: "),
         (("recall@5",), {"maxdrop": 0.5}, "has no keyword 'maxdrop'. Did you mean max_drop? Allowed: "),
         (("recall@5",), {"min": 0.5, "b": 1, "a": 1}, "has no keyword 'a', 'b'"),
