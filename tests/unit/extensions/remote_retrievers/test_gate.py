@@ -74,7 +74,6 @@ def test_a_project_in_which_warnings_are_errors(pytester: pytest.Pytester, gate:
     assert (done.ret, done.outlines[-1].partition(" in ")[0]) == (0, "1 passed"), done.outlines
 
 
-
 @pytest.mark.slow
 def test_green_red_and_accepted(pytester: pytest.Pytester, gate: Gate, server: SearchServer) -> None:
     """The same verdicts, baseline, reports and exit statuses as of a test in a file; nothing else is written."""
