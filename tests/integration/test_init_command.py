@@ -207,6 +207,21 @@ def test_nothing_is_overwritten(project, init):
     assert "    def rageval_retriever():\n" in out
     assert "    rageval_baseline.json text eol=lf merge=rageval-baseline\n" in out
     assert "wrote .github/workflows/rageval.yml" in out
+    steps = out.partition("Next:\n")[2]
+    assert steps.startswith(
+        "  1. Add the lines that are printed above to conftest.py, test_retriever.py, pyproject.toml"
+    )
+
+
+def test_repeated_it_keeps_the_eval_set_of_the_test(project, capsys):
+    (project / "app.py").write_text(SEARCH, encoding="utf-8")
+    record = {"id": "1", "question": "How?", "gold": [{"id": "a"}]}
+    (project / "mine.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    assert main(["init", "--retriever", "app:search", "--evalset", "mine.jsonl"]) == 0
+    capsys.readouterr()
+    assert main(["init"]) == 0
+    assert "placeholder" not in capsys.readouterr().out
+    assert not (project / "evals").exists()
 
 
 def test_repeated_it_changes_nothing(project, init):
@@ -610,6 +625,11 @@ def test_in_a_folder_of_a_project_nothing_is_written(project, monkeypatch, init)
             ['pythonpath = ["."]', 'required_plugins = ["pytest-rageval"]'],
         ),
         ("pytest.ini", "[pytest]\npythonpath = .\n", ["required_plugins = pytest-rageval"]),
+        (
+            "pyproject.toml",
+            '[tool.pytest.ini_options]\npythonpath = ["src"]\nrequired_plugins = ["pytest-cov"]\n',
+            ["# In place of its required_plugins:", 'required_plugins = ["pytest-cov", "pytest-rageval"]'],
+        ),
         ("tox.ini", "[pytest]\nrequired_plugins = pytest-cov pytest-rageval\n", ["pythonpath = ."]),
     ],
 )

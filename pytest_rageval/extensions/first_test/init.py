@@ -201,12 +201,13 @@ class Tested(NamedTuple):
 def init_command(options: argparse.Namespace) -> int:
     _check_folder()
     tested = _tested(options)
+    if options.evalset is None and not tested.is_example:
+        options.evalset = _named_evalset()
     files = _files(options, tested)
     # The folders that pytest adds to sys.path when it runs in this folder.
     folders = [str(Path.cwd()), *(str(Path(folder).resolve()) for folder in _setting("pythonpath"))]
     warning = "" if options.retriever is None else check_retriever(options.retriever, folders)
-    for path, file in files.items():
-        _write(path, file)
+    to_add = [path for path, file in files.items() if not _write(path, file)]
     framework = FRAMEWORKS[options.framework] if tested.is_example else None
     if framework is not None and framework.module and find_spec(framework.module) is None:
         warning = (
@@ -216,8 +217,18 @@ def init_command(options: argparse.Namespace) -> int:
         echo_err(f"warning: {warning}")
     passes = not warning and check_collected(_place() / TEST_NAME)
     steps = _next_steps(options, tested, passes=passes)
+    if to_add:
+        steps.insert(0, f"Add the lines that are printed above to {', '.join(map(Path.as_posix, to_add))}.")
     echo("\nNext:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1)))
     return 0
+
+
+def _named_evalset() -> Path | None:
+    """Return the eval set of a test that is there, unless it is the one that is written as a placeholder."""
+    place = _place()
+    named = re.search(r'rageval_evalset\(\s*"([^"]+)"', _text(place / TEST_NAME))
+    path = Path(named[1]) if named else place / QUESTIONS
+    return path if path != place / QUESTIONS and path.exists() else None
 
 
 def _check_folder() -> None:
@@ -371,7 +382,7 @@ def _files(options: argparse.Namespace, tested: Tested) -> dict[Path, ProjectFil
     files[ini] = ProjectFile(
         "pytest's settings",
         INI_FILE.format(replies=replies),
-        "\n".join(_missing_lines(ini, TOML_ADDITION if ini.suffix == ".toml" else INI_ADDITION)),
+        "\n".join(_missing_lines(ini, options.retriever)),
     )
     attributes = GITATTRIBUTES.format(replies=replies)
     files[Path(".gitattributes")] = ProjectFile("how git merges recorded replies", attributes, attributes)
@@ -433,10 +444,28 @@ def _read_settings(path: Path) -> Mapping[str, object] | None:
     return None
 
 
-def _missing_lines(settings: Path, lines: Sequence[str]) -> list[str]:
-    text = _text(settings)
-    named = "pytest-rageval" in text
-    return [line for line in lines if line not in text and not (named and "pytest-rageval" in line)]
+def _missing_lines(settings: Path, retriever: str | None) -> list[str]:
+    """Return the lines that the settings lack. A setting that is there has to be replaced: two would be an error."""
+    missing = []
+    for line in TOML_ADDITION if settings.suffix == ".toml" else INI_ADDITION:
+        name, _, value = line.partition(" = ")
+        values, own = _setting(name), "." if name == "pythonpath" else "pytest-rageval"
+        if any(named == own or named.startswith((f"{own}>", f"{own}=")) for named in values):
+            continue
+        if values:
+            # The folders that are there are enough, unless the retriever is in this folder alone.
+            alone = not any(_has_module(Path(folder), retriever) for folder in values)
+            if own == "." and not (alone and _has_module(Path(), retriever)):
+                continue
+            missing.append(f"# In place of its {name}:")
+            value = json.dumps([*values, own]) if settings.suffix == ".toml" else " ".join([*values, own])
+        missing.append(f"{name} = {value}")
+    return missing
+
+
+def _has_module(folder: Path, retriever: str | None) -> bool:
+    name = (retriever or "").partition(":")[0].partition(".")[0]
+    return bool(name) and ((folder / name).is_dir() or (folder / f"{name}.py").exists())
 
 
 def _setting(name: str) -> list[str]:
@@ -444,13 +473,14 @@ def _setting(name: str) -> list[str]:
     return value.split() if isinstance(value, str) else [*map(str, value)]
 
 
-def _write(path: Path, file: ProjectFile) -> None:
+def _write(path: Path, file: ProjectFile) -> bool:
+    """Write the file, or print the lines that an existing one lacks; False if the user has to add them."""
     if not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as new:
             new.write(file.content)
         echo(f"wrote {path.as_posix()}: {file.purpose}")
-        return
+        return True
     text = _text(path)
     if text != file.content and not file.addition:
         echo(f"kept {path.as_posix()}, which exists")
@@ -460,3 +490,5 @@ def _write(path: Path, file: ProjectFile) -> None:
         place = f" {file.place}" if file.place else ""
         echo(f"kept {path.as_posix()}, which exists. Add to it{place} ({file.purpose}):")
         echo(indent(file.addition.rstrip(), "    "))
+        return False
+    return True
