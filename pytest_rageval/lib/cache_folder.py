@@ -80,7 +80,7 @@ def make_private_file(file: Path) -> None:
     """Create an empty file that only its owner may read, if the file does not exist.
 
     If the folder is a cache folder of this package, an existing file is made private, with the files that SQLite
-    creates beside it (`-wal`, `-shm`, `-journal`).
+    creates next to it (`-wal`, `-shm`, `-journal`).
     """
     if not file.exists():
         with suppress(FileExistsError):
