@@ -15,7 +15,6 @@ from pytest_rageval.core.errors import InputError, Unscored
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Evidence, Outcome
 from pytest_rageval.core.spec import Spec
-from pytest_rageval.extensions.arena_battles import ARENA_PAIRS
 from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.lib.digests import digest
 from pytest_rageval.reports.systems import rated_system_name
@@ -38,7 +37,7 @@ class Battles:
 
     def __init__(self, session: Session) -> None:
         # The number of battles between systems, for each test function and eval set.
-        self._n = session.settings[ARENA_PAIRS]
+        self._n = session.settings.value_of("arena_pairs")
         self._loop = session.loop
         self._systems: dict[tuple[str, str], dict[str, LongAnswers]] = defaultdict(dict)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pytest_rageval.core.errors import InputError, RagevalError
 from pytest_rageval.core.outcome import Outcome, Score
 from pytest_rageval.core.spec import ScoreRequest
-from pytest_rageval.extensions.calibration import MARKER, NAME
 from pytest_rageval.extensions.calibration.calibration import (
     SAMPLE_REMEDY,
     Bounds,
@@ -42,6 +41,9 @@ if TYPE_CHECKING:
 # A shard stores what was measured, and a merge reads it.
 restore: Final = Lazy("extensions.shards.plain", "restore")
 to_plain: Final = Lazy("extensions.shards.plain", "to_plain")
+
+NAME: Final = "calibration"  # of this extension, in the record of a test
+MARKER: Final = "rageval_calibration"
 
 LABELS: Final[dict[Scale, dict[float, str]]] = {
     "yes/no": {1.0: "yes", 0.0: "no"},

@@ -11,7 +11,6 @@ from pytest_rageval.answers.judge import Verdict
 from pytest_rageval.calls.event_loop import BackgroundEventLoop
 from pytest_rageval.core.evalset import Example
 from pytest_rageval.core.outcome import Places
-from pytest_rageval.extensions.arena_battles import ARENA_PAIRS
 from pytest_rageval.extensions.arena_battles.battles import (
     Battles,
     arena_cutoffs,
@@ -53,8 +52,8 @@ class Run:
 
 
 def _battles(n: int) -> Battles:
-    session: Any = SimpleNamespace(settings={ARENA_PAIRS: n}, loop=SimpleNamespace(run=asyncio.run))
-    return Battles(session)
+    settings = SimpleNamespace(value_of={"arena_pairs": n}.get)
+    return Battles(SimpleNamespace(settings=settings, loop=SimpleNamespace(run=asyncio.run)))
 
 
 def _siblings(*names: str, specs: tuple[str, ...] = ("arena.win@5",)) -> dict[str, Any]:
