@@ -38,7 +38,7 @@ from pytest_rageval.core.outcome import Score
 from pytest_rageval.core.ranking import Document
 from pytest_rageval.core.spec import ScoreRequest
 from pytest_rageval.evalsets import from_records
-from pytest_rageval.extensions.arena_battles import battles_of
+from pytest_rageval.extensions.arena_battles.battles import Battles
 from pytest_rageval.extensions.embeddings.dense import PooledRetriever
 from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.models.api import LLM
@@ -310,7 +310,7 @@ def han2024(session: Session, first: int) -> None:
                 entries[-1]["arena"]["no_answer_ratio"],
             ]
         run = session.pipeline(components, ScoreRequest(f"arena.win@{CUTOFFS[0]}"))
-        battles = session.resource(battles_of).run_for_test(
+        battles = session.resource(Battles).run_for_test(
             nodeid, run, (evalset.digest, evalset.examples), CUTOFFS, siblings
         )
         tests.append({"nodeid": nodeid, "evalset": described, "scores": entries, "battles": battles})
