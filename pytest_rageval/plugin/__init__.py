@@ -209,7 +209,7 @@ def _help(option: Option[Any]) -> str:
 
 
 NO_FIXTURE: Final = """\
-There is no fixture {name}, {effect}. Write in conftest.py:
+{problem}. Write in conftest.py:
 
     import pytest
     from your_application import {function}
@@ -225,15 +225,20 @@ def rageval_retriever(request: pytest.FixtureRequest) -> object:
     """The retriever under test: a callable (query, k) -> documents, sync or async. Override it."""
     given = request.config.hook.pytest_rageval_default_fixture(name="rageval_retriever", request=request)
     if given is None:
-        raise _missing_fixture("rageval_retriever", "so there is nothing to evaluate", "search")
+        raise _missing_fixture(
+            "rageval_retriever",
+            "There is no fixture rageval_retriever, so there is nothing to evaluate",
+            "search",
+        )
     return given
 
 
 @pytest.fixture(scope="session")
 def rageval_reference_retriever() -> object:
     """The retriever whose time max_ratio compares with that of rageval_retriever: a callable like it. Override it."""
-    effect, example = "which max_ratio compares times with", ", such as the version that is deployed"
-    raise _missing_fixture("rageval_reference_retriever", effect, "simple_search", example)
+    problem = "There is no fixture rageval_reference_retriever, which max_ratio compares times with"
+    example = ", such as the version that is deployed"
+    raise _missing_fixture("rageval_reference_retriever", problem, "simple_search", example)
 
 
 @pytest.fixture(scope="session")
@@ -313,7 +318,7 @@ def request_components(names: Iterable[str]) -> None:
     unwrap(rageval).__signature__ = Signature(parameters)
 
 
-def _missing_fixture(name: str, effect: str, function: str, example: str = "") -> BaseException:
+def _missing_fixture(name: str, problem: str, function: str, example: str = "") -> BaseException:
     from pytest_rageval.plugin.terminal import failure  # noqa: PLC0415 - few runs lack a fixture
 
-    return failure(NO_FIXTURE.format(name=name, effect=effect, function=function, example=example))
+    return failure(NO_FIXTURE.format(name=name, problem=problem, function=function, example=example))
