@@ -146,6 +146,7 @@ def history_entry(document: ReportDocument) -> dict[str, object]:
         **({"dirty": True} if run.get("dirty") else {}),
         **({"stopped": True} if document["stopped"] else {}),
         **({"missing": missing} if (missing := failing_gates(document.get("gate", {}))) else {}),
+        **({"suite": "fail"} if document.get("suite", {}).get("verdict") == "fail" else {}),
         "package": document["package"],
         "duration_s": _round(document["duration_s"]),
         "llm": {name: _round(llm[name]) for name in ("live", "tokens_in", "tokens_out", "cost_usd")},

@@ -49,6 +49,8 @@ CONFIG: Final = (
     '"themeVariables": {"xyChart": {"plotColorPalette": "PALETTE"}}}}%%'
 ).replace("PALETTE", ", ".join(COLOURS.values()))
 
+# Of a line, the keys of what fails a run without a score that fails.
+FAILURES_WITHOUT_SCORE: Final = {"missing": "gated tests are missing", "suite": "the suite got worse"}
 MAX_LABEL_LENGTH: Final = 80  # maximum number of characters of a label in a chart
 SPECIAL_CHARS: Final = re.compile(r"[^\w .,:@=/()\[\]+-]")
 """Characters that could end a label of a chart, or that have a meaning in it."""
@@ -220,6 +222,9 @@ def _lines(runs: Sequence[Run]) -> Iterator[str]:
             names = "" if len(missing) == len(rows) else f": {', '.join(missing)}"
             notes.append(f"note: not in the last run{names}")
         yield from (f"  {note}" for note in dict.fromkeys(notes))
+    for name, text in FAILURES_WITHOUT_SCORE.items():
+        if last.line.get(name):
+            yield f"\nthe last run failed: {text}"
     stopped = sum(run.stopped for run in runs)
     if stopped:
         yield ""

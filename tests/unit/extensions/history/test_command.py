@@ -49,6 +49,12 @@ def test_a_table_has_a_line_for_each_score(show):
     )
 
 
+def test_what_failed_the_last_run_without_a_score_is_said(show):
+    printed = show(line(0, missing=1), line(1, suite="fail"))
+    assert printed.endswith("\nthe last run failed: the suite got worse\n")
+    assert "missing" not in printed
+
+
 def test_the_value_before_is_the_last_one_that_is_known(show):
     """The "before" column has the last known value: a run without a value is only a gap in the trend."""
     printed = show(*(line(number, {"s": score(mean)}) for number, mean in enumerate([0.25, None, 0.5])))

@@ -83,6 +83,11 @@ def test_a_line_has_the_run_and_its_scores_in_one_order() -> None:
     )
 
 
+def test_a_line_says_whether_the_suite_got_worse() -> None:
+    assert history_entry(document(entry("mrr", 0.5), suite={"verdict": "fail"}))["suite"] == "fail"
+    assert "suite" not in history_entry(document(entry("mrr", 0.5), suite={"verdict": "pass"}))
+
+
 def test_of_several_thresholds_on_a_score_the_worst_verdict_counts() -> None:
     history_line = history_entry(
         document(
