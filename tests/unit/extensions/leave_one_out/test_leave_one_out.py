@@ -14,6 +14,7 @@ from pytest_rageval.models import DefaultGenerator
 from pytest_rageval.options.settings import Settings
 from pytest_rageval.run.inputs import Components
 from pytest_rageval.run.session import Session
+from tests.foreign_plugins import WITHOUT
 from tests.llm_server import LLMServer
 from tests.unit.scores.conftest import World
 
@@ -142,3 +143,43 @@ def test_a_plan_counts_all_requests(llm: LLMServer, tmp_path: Path, found: int, 
     assert session.usage.live == 2 * answers
     assert not llm.requests
     session.close()
+
+
+CONFTEST = """
+import pytest
+
+@pytest.fixture(scope="session")
+def rageval_retriever():
+    return lambda query, k: [{"id": name, "text": name} for name in "abcd"]
+
+@pytest.fixture(scope="session")
+def rageval_generator():
+    def answer(question, passages):
+        shown = {passage.text for passage in passages}
+        return "Tulsa" if {"a", "b"} <= shown or shown == {"c"} else "Reno"
+    return answer
+"""
+TEST = """
+import pytest
+
+@pytest.mark.rageval_evalset([{"id": "q", "question": "Where?", "answers": ["Tulsa"]}])
+@pytest.mark.rageval_threshold("erag.leave_one_out.mean@4", min=0.9)
+@pytest.mark.rageval_threshold("erag.leave_one_out.harmful@4", max=0.1)
+def test_it():
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_run_fails_and_says_how_far_both_agree(pytester: pytest.Pytester) -> None:
+    """The changes and labels are those of the first test above."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TEST)
+    result = pytester.runpytest_inprocess(*WITHOUT)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "erag.leave_one_out.mean@4: 0.500 is below the minimum 0.9*",
+            "*for comparison alone 0.250, same sign 0.250, Spearman -0.577",
+        ]
+    )
