@@ -302,27 +302,25 @@ def update_command(arguments: Iterable[str], merge: str = "") -> str:
     )
 
 
-def accept_entry(broken: Sequence[tuple[str, Collection[str]]]) -> dict[str, str]:
+def accept_entry(broken: Iterable[Collection[str]]) -> dict[str, str]:
     """Return the key `accept` of a test: how its drops can be accepted; empty if no score dropped.
 
-    `broken` has the name of each failed threshold, with the parts of it that failed: "baseline" or "bounds". The value
-    is "update" if an update of the baseline accepts the drops. It is "bounds" if `min` or `max` must be changed first,
-    because an update does not write scores that are out of their bounds.
+    `broken` has the violated bounds of each failed threshold: "baseline" or "bounds". The value is "update" if an
+    update of the baseline accepts the drops. It is "bounds" if `min` or `max` of a score must be changed first: an
+    update writes no score of a test of which one is out of its bounds, and the test would fail again.
     """
-    dropped = {name for name, parts in broken if "baseline" in parts}
-    out_of_bounds = {name for name, parts in broken if "bounds" in parts}
-    return {"accept": "bounds" if dropped <= out_of_bounds else "update"} if dropped else {}
+    violated = set[str]().union(*broken)
+    return {"accept": "bounds" if "bounds" in violated else "update"} if "baseline" in violated else {}
 
 
-def accept_lines(accept: str | None, argument: str, merge: str = "") -> list[str]:
-    if accept is None:
-        return []
+def accept_line(accept: str, argument: str, merge: str = "") -> str:
+    """Return how to accept the drops of a test by its value of the key `accept`; see `update_command` for `merge`."""
     command = update_command([argument], merge)
     if accept == "bounds":
         # `rageval merge` reads the bounds from the reports of the shards.
         again = ", run the tests again" if merge else ""
-        return [f"accept this drop: change min or max in the test{again}, then\n  {command}"]
-    return [f"accept this drop{' and all other changes' if merge else ''}: {command}"]
+        return f"accept this drop: change min or max in the test{again}, then run {command}"
+    return f"accept this drop{' and all other changes' if merge else ''}: {command}"
 
 
 def gains_text(test: "TestEntry") -> str:

@@ -13,11 +13,11 @@ DROP = '@pytest.mark.rageval_threshold("recall@1", max_drop=0.02)\ndef test_gate
 BOTH = DROP.replace("max_drop", "min=0.9, max_drop")
 
 
-def _worse(project: Project, test: str) -> None:
+def _worse(project: Project, test: str, lost: int = 7) -> None:
     project.evalset(12)
     project.test(test)
     project.run(UPDATE, passed=1)
-    project.lose(*range(1, 8))
+    project.lose(*range(1, lost + 1))
 
 
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["0", "1"])
@@ -89,15 +89,15 @@ def test_a_drop_comes_with_the_command_that_accepts_it(project: Project) -> None
     project.run(passed=1)
 
 
-def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Project) -> None:
-    """If a score also violates its minimum, the failure says to change the bound before the update."""
-    _worse(project, BOTH)
-    project.run(
-        shows=[
-            "accept this drop: change min or max in the test, then",
-            "  pytest --rageval-update-baseline test_it.py::test_gate",
-        ]
-    )
+@pytest.mark.parametrize(
+    "test", [BOTH, '@pytest.mark.rageval_threshold("mrr@1", min=0.9, max_drop=0.5)\n' + DROP]
+)
+def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Project, test: str) -> None:
+    """If a score violates its minimum, that one or another, the failure says to change the bound before the update."""
+    _worse(project, test, lost=5)
+    project.run(UPDATE, shows="*its old entry is kept, as *would be lower, and out of bounds")
+    update = "pytest --rageval-update-baseline test_it.py::test_gate"
+    project.run(shows=f"accept this drop: change min or max in the test, then run {update}")
     project.gate("recall@1 min=0.9")
     result = project.run(failed=1)
     assert "accept this" not in str(result.stdout)
