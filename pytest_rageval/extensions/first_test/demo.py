@@ -22,7 +22,7 @@ CHANGED_FILE: Final = Path("support_bot", "search.py")
 GOOD_LINE: Final = "    scores = index.get_scores(tokenize(query))\n"
 WORSE_LINE: Final = "    scores = index.get_scores(query.split())\n"
 
-PYTEST_ARGUMENTS: Final = ("-q", "test_retriever.py", "--rageval-replay")
+PYTEST_ARGUMENTS: Final = ("test_retriever.py", "--rageval-replay")
 PROJECT_FILES: Final = (
     "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py",
     "conftest.py",
@@ -90,7 +90,7 @@ def _run_demo(folder: Path) -> bool:
     good = source.read_text(encoding="utf-8")
     echo(f"A support bot with 95 questions, in {folder}. No model is called: its answers are recorded.\n")
     echo("1. Its tests pass:\n")
-    first = _run_pytest(folder)
+    first = _run_pytest(folder, "-q")
     echo(f"\n2. Somebody simplifies the search: one line of {CHANGED_FILE.as_posix()} changes.\n")
     echo(f"-{GOOD_LINE}+{WORSE_LINE}")
     source.write_text(good.replace(GOOD_LINE, WORSE_LINE), encoding="utf-8")
@@ -100,8 +100,9 @@ def _run_demo(folder: Path) -> bool:
     return (first, second) == (PASSED, FAILED)
 
 
-def _run_pytest(folder: Path) -> int:
-    echo(f"$ pytest {' '.join(PYTEST_ARGUMENTS)}")
+def _run_pytest(folder: Path, *options: str) -> int:
+    arguments = (*options, *PYTEST_ARGUMENTS)
+    echo(f"$ pytest {' '.join(arguments)}")
     sys.stdout.flush()
     # The user's settings and plugins are for the user's own projects.
     environ = {
@@ -110,7 +111,7 @@ def _run_pytest(folder: Path) -> int:
         if not name.startswith(("PYTEST_", "RAGEVAL_", "OPENAI_"))
     }
     process = subprocess.run(  # noqa: S603 - our own arguments
-        [sys.executable, "-m", "pytest", *PYTEST_ARGUMENTS, "-ppytest_rageval.plugin", "-pno:cacheprovider"],
+        [sys.executable, "-m", "pytest", *arguments, "-ppytest_rageval.plugin", "-pno:cacheprovider"],
         cwd=folder,
         env=environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=False,

@@ -273,16 +273,22 @@ def _next_steps(options: argparse.Namespace, tested: Tested, *, passes: bool) ->
     baseline = "Run `pytest --rageval-update-baseline`, and commit rageval_baseline.json: CI needs it."
     file = (place / QUESTIONS).as_posix()
     questions = f"Write your own questions into {file}, each with the passages that answer it (gold)."
+    small = 'policy="snapshot" fails if any question gets worse. Leave it out when you have 100 questions or more.'
     if tested.is_example:
         return [
             run,
             f"Return your own retriever from the fixture in {tested.conftest.as_posix()}.",
             questions,
             baseline,
+            small,
         ]
     if options.evalset is None:
-        return [f"{questions} Until then `pytest` fails: the eval set is a placeholder.", run, baseline]
-    small = 'policy="snapshot" fails if any question gets worse. Leave it out when you have 100 questions or more.'
+        return [
+            f"{questions} Until then `pytest` fails: the eval set is a placeholder.",
+            run,
+            baseline,
+            small,
+        ]
     return [
         run,
         baseline,

@@ -131,7 +131,12 @@ TEXTS: dict[str, Callable[[], str]] = {
     "A minimum that chance decides": _flipping,
     "A minimum, against the interval": lambda: _judged(numbered(25, 5), min=0.85, policy="interval"),
     "No baseline": lambda: _judged(numbered(86, 5), max_drop=0.02),
-    "Too few questions": lambda: _judged(numbered(3, 0), numbered(3, 0), max_drop=0.02),
+    "Too few questions, for a score with a model": lambda: _judged(
+        numbered(3, 0),
+        numbered(3, 0),
+        score=Score("answer.em@5", score_of(numbered(3, 0)).outcomes),
+        max_drop=0.02,
+    ),
 }
 
 
