@@ -103,6 +103,13 @@ def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Projec
     assert "accept this" not in str(result.stdout)
 
 
+def test_a_score_of_0_for_every_question_is_no_drop_to_accept(project: Project) -> None:
+    _worse(project, DROP, lost=12)
+    result = project.run(shows="recall@1 fell from 1.000 to 0.000 *", failed=1)
+    assert "accept this" not in str(result.stdout)
+    project.run(UPDATE, shows="*every question scores 0, so that nothing could be a drop*")
+
+
 def test_the_command_names_a_test_in_a_folder_and_its_parameters(project: Project) -> None:
     project.evalset(12)
     (project.path / "sub").mkdir()
