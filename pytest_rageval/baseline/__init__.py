@@ -191,7 +191,12 @@ class Baseline:
                     f"the score {value:g}, and the score goes from {low:g} to {high:g}.\n{REMEDY}"
                 )
         return BaselineScore(
-            test["questions"], score["fingerprint"], score["examples"], score.get("repeats", 1), pin
+            test["questions"],
+            score["fingerprint"],
+            score["examples"],
+            score.get("repeats", 1),
+            pin,
+            tags=test.get("tags", {}),
         )
 
     @property
@@ -299,6 +304,8 @@ def anchor_entry(entry: BaselineEntry, pin: AnchorPin) -> AnchorEntry:
         "date": pin.date,
         "updates": pin.updates,
     }
+    if "tags" in entry:
+        anchor["tags"] = entry["tags"]
     if pin.commit is not None:
         anchor["commit"] = pin.commit
     return anchor

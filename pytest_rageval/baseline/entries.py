@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, NamedTuple, NotRequired, Required, Self, TypedDict
@@ -55,13 +55,15 @@ class ScoreEntry(TypedDict):
 class BaselineEntry(TypedDict):
     """A test.
 
-    `questions` has the digest of each question by example id. `shares_alpha` is False if no marker of the test has a
+    `questions` has the digest of each question by example id, and `tags` those of its tags by which a threshold with a
+    bound on a drop selects slices. `shares_alpha` is False if no marker of the test has a
     `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
     from the name of the model. Extensions add keys of their own.
     """
 
     questions: dict[str, str]
     scores: dict[str, ScoreEntry]
+    tags: NotRequired[dict[str, dict[str, object]]]
     shares_alpha: NotRequired[bool]
     served: NotRequired[dict[str, list[str]]]
 
@@ -111,6 +113,7 @@ class BaselineScore:
         runs: number of repeats (`--rageval-repeat`) over which each example's score is a mean, in each run.
         pin: when the anchor was pinned; None for the baseline.
         context: the parts of an example's context that the score depends on, and that belong to the question.
+        tags: by example id, the tags that slices are selected by; without those that have none.
     """
 
     questions: Mapping[str, str]
@@ -119,6 +122,7 @@ class BaselineScore:
     runs: int = 1
     pin: AnchorPin | None = None
     context: AbstractSet[str] = frozenset()
+    tags: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:

@@ -226,6 +226,8 @@ def take_entries(document: dict[str, object]) -> None:
     by_place = {f"the anchor of {nodeid}": anchor for nodeid, anchor in anchors.items()}
     for where, test in (*tests.items(), *by_place.items()):
         (_take_of_first_schema if document["schema"] == 1 else _take_examples)(test, where)
+        for name, tags in _object(test.get("tags", {}), f"{where} has tags that are not an object").items():
+            _object(tags, f"question {name} of {where} has tags that are not an object")
     for where, anchor in by_place.items():
         _check_count(anchor, "updates", where, 0)
         texts = (anchor.get("date"), anchor.get("commit", ""))

@@ -335,7 +335,7 @@ class Score(float):
             TooManyUnscoredError: too many examples of the slice are unscored, as for the whole set.
         """
         chosen, *repeats = (
-            [outcome for outcome in run if _matches(outcome.example, tags)]
+            [outcome for outcome in run if has_tags(outcome.example.tags, tags)]
             for run in (self._first_run, *self.repeats)
         )
         if not chosen:
@@ -387,12 +387,13 @@ def _average_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     return replace(closest, value=mean)
 
 
-def _matches(example: Example, tags: Mapping[str, object]) -> bool:
-    for name, wanted in tags.items():
-        if name not in example.tags:
+def has_tags(tags: Mapping[str, object], where: Mapping[str, object]) -> bool:
+    """Whether an example with these tags is in the slice `where`, as `Score.where` selects it."""
+    for name, wanted in where.items():
+        if name not in tags:
             return False
         options = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
-        value = example.tags[name]
+        value = tags[name]
         if not any(item in options for item in (value if isinstance(value, list) else [value])):
             return False
     return True

@@ -20,7 +20,8 @@ class QuestionChanges:
     """How the questions of a score changed since the baseline: the ids of those that cannot be compared.
 
     A reworded question is `edited`; as far as the comparison is concerned, it is removed and another one is new. It is
-    `edited` too if it was scored with other settings. `removed` is empty for a slice, since the baseline has no tags.
+    `edited` too if it was scored with other settings, or if a tag that a slice is selected by has changed or is gone:
+    else it would leave its slice unseen. `removed` is empty for a slice.
     `before` is the number of questions in the baseline.
     """
 
@@ -280,6 +281,11 @@ def changed_questions(examples: Iterable[Example], before: BaselineScore) -> set
     """Return the ids of the examples whose question is new or edited since the baseline."""
     changed = set()
     for example in examples:
+        if example.id in before.tags:
+            old_tags = before.tags[example.id].items()
+            if any(example.tags.get(tag) != value for tag, value in old_tags):
+                changed.add(example.id)
+                continue
         old_digest = before.questions.get(example.id)
         # All scores of a test share the digest of the question. If some of them see the history, it includes the
         # history.

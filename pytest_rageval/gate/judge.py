@@ -33,6 +33,7 @@ run_drop_tests: Final = Lazy("gate.drop_tests", "run_drop_tests")
 run_ratio_test: Final = Lazy("gate.comparison_verdicts", "run_ratio_test")
 new_changed_questions: Final = Lazy("gate.slices", "ChangedQuestions")
 fill_in_comparisons: Final = Lazy("gate.slices", "fill_in_comparisons")
+emptied_slices: Final = Lazy("gate.slices", "emptied_slices")
 anchor_warnings: Final = Lazy("gate.slices", "anchor_warnings")
 baseline_verdict: Final = Lazy("gate.comparison_verdicts", "baseline_verdict")
 blind_text: Final = Lazy("gate.comparison_verdicts", "blind_text")
@@ -124,6 +125,8 @@ def _slices(
             part.error = error
         _fill_in(part, score, changed)
         slices.append(part)
+    if baseline.before is not None:
+        slices += emptied_slices(values, score, threshold, baseline, slices[0])
     return slices
 
 

@@ -1,11 +1,13 @@
 """Compares the slices of thresholds with the baseline and its anchor."""
 
 from array import array
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from pytest_rageval.baseline.entries import BaselineExample, BaselineScore
 from pytest_rageval.core.errors import RagevalError, StaleBaselineError
-from pytest_rageval.core.outcome import Score
+from pytest_rageval.core.outcome import Score, has_tags
 from pytest_rageval.gate.comparison import (
     Comparison,
     QuestionChanges,
@@ -15,7 +17,9 @@ from pytest_rageval.gate.comparison import (
 )
 from pytest_rageval.gate.drop_tests import DropTestInput
 from pytest_rageval.gate.sentences import chance_text, change_text, removal_text
+from pytest_rageval.gate.threshold import Threshold
 from pytest_rageval.gate.verdict import BaselineLookup, Slice
+from pytest_rageval.lib.text import counted
 from pytest_rageval.stats.intervals import SCORE_TOLERANCE
 
 
@@ -70,9 +74,42 @@ def fill_in_comparisons(part: Slice, score: Score, whole: Score, changed: Change
             part.changes = part.early.changes if part.early else changed.changes(whole, baseline.before)
             if part.changes is not None:
                 part.error = _check_removed(part, baseline.before, part.changes)
+                if part.error is None and not part.warnings and part.threshold.where:
+                    inside = _changes_inside(part.changes, baseline.before, part.threshold.where)
+                    part.error = _check_removed(part, baseline.before, inside)
         part.comparison_input = DropTestInput(part.threshold, comparison, score.scale, score.seed, level)
     except RagevalError as error:
         part.error = error
+
+
+def emptied_slices(
+    values: Collection[object], score: Score, threshold: Threshold, baseline: BaselineLookup, other: Slice
+) -> Iterator[Slice]:
+    """Yield a slice with an error for each value of the tag `by` that only questions of the baseline have.
+
+    If a baseline is not required, `other` gets a warning instead.
+    """
+    before = baseline.before
+    if before is None or threshold.by is None:
+        return
+    inside = (
+        tags
+        for name, tags in before.tags.items()
+        if name in before.examples and has_tags(tags, threshold.where)
+    )
+    old = (tags.get(threshold.by) for tags in inside)
+    items = (item for value in old for item in (value if isinstance(value, list) else [value]))
+    gone = Counter(item for item in items if item is not None and item not in values)
+    for value, count in gone.items():
+        text = (
+            f"no question has {threshold.by}={value!r} now, and {counted(count, 'question')} had it in the baseline. "
+            f"Restore the tag; or, if the eval set is meant to change, write the baseline again: {before.options}"
+        )
+        if baseline.required:
+            empty = replace(threshold, where={**threshold.where, threshold.by: value})
+            yield Slice(empty, baseline, error=StaleBaselineError(f"{score.name}: {text}"))
+        else:
+            other.warnings.append(f"{text}. Under CI=true this is an error")
 
 
 def _self_comparison(score: Score, baseline: BaselineLookup) -> Comparison:
@@ -83,6 +120,17 @@ def _self_comparison(score: Score, baseline: BaselineLookup) -> Comparison:
     return compare(
         score, baseline.fingerprint, BaselineScore({}, baseline.fingerprint, examples), changed=frozenset()
     )
+
+
+def _changes_inside(
+    changes: QuestionChanges, before: BaselineScore, where: Mapping[str, object]
+) -> QuestionChanges:
+    """Return the changes of those questions that were in a slice when the baseline was written."""
+    inside = {name for name, tags in before.tags.items() if has_tags(tags, where)}
+    removed, edited = (
+        tuple(name for name in names if name in inside) for names in (changes.removed, changes.edited)
+    )
+    return QuestionChanges(removed, (), edited, len(inside & before.examples.keys()))
 
 
 def _check_removed(part: Slice, before: BaselineScore, changes: QuestionChanges) -> StaleBaselineError | None:

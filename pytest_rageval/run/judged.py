@@ -5,6 +5,7 @@ Extensions take part by the hooks of `pytest_rageval.hookspecs`.
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -89,6 +90,8 @@ class JudgedTest:
         self._suite: Mapping[str, object] | None = None
         # Of an update, by the name of a score: one of its thresholds, and the score of the whole set.
         self._baseline_scores: dict[str, tuple[Threshold, Score]] = {}
+        # The tags by which these thresholds select slices.
+        self._slice_tags: set[str] = set()
         # Whether a score of an update is no baseline. Then the test keeps its old entry.
         self._has_no_baseline = False
 
@@ -221,7 +224,7 @@ class JudgedTest:
         if self._suite is not None:
             results["suite"] = self._suite
         if self._baseline_scores and not self._has_no_baseline:
-            results["baseline"] = _baseline_entry(self, self._baseline_scores, served)
+            results["baseline"] = _baseline_entry(self, self._baseline_scores, self._slice_tags, served)
             results["out_of_bounds"] = sorted({result.threshold.name for result in self._failed_results})
         return results
 
@@ -266,6 +269,7 @@ class JudgedTest:
         if threshold.uses_baseline and threshold_input.baseline.updating:
             self._has_no_baseline |= bool(threshold_input.baseline.missing)
             self._baseline_scores[threshold.name] = threshold, score
+            self._slice_tags |= {*threshold.where, *filter(None, [threshold.by])}
 
     def _add_entry(
         self,
@@ -320,7 +324,10 @@ def _changed_prompts(
 
 
 def _baseline_entry(
-    test: JudgedTest, new: Mapping[str, tuple[Threshold, Score]], served: Mapping[str, list[str]]
+    test: JudgedTest,
+    new: Mapping[str, tuple[Threshold, Score]],
+    tags: AbstractSet[str],
+    served: Mapping[str, list[str]],
 ) -> "BaselineEntry":
     record = test.record
     entry: BaselineEntry = baseline_entry(
@@ -333,6 +340,11 @@ def _baseline_entry(
         averaged=[name for name, (each, _) in new.items() if test.definition(each).asks],
         spool=test.session.spool,
     )
+    tagged = {
+        each.id: {tag: each.tags[tag] for tag in sorted(tags & each.tags.keys())} for each in record.examples
+    }
+    if tagged := {name: own for name, own in tagged.items() if own}:
+        entry["tags"] = tagged
     if test.marked.nodeid not in test.sharing_alpha:
         entry["shares_alpha"] = False
     for added in test.session.hook.pytest_rageval_baseline_entry(test=test):

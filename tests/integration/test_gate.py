@@ -176,6 +176,54 @@ def test_slices_are_compared_with_their_own_past(project):
     )
 
 
+@pytest.mark.parametrize(
+    ("slices", "lost", "tags", "line"),
+    [
+        (
+            'by="topic"',
+            range(1, 20, 2),
+            {},
+            "* 10 of 40 questions of the baseline cannot be compared, *: 10 edited (q1*",
+        ),
+        (
+            'where={"topic": "odd"}',
+            (1, 3, 5),
+            {"topic": "Odd"},
+            "recall@1 where topic='odd': 3 of 20 questions of the baseline cannot be compared, *: 3 edited (q1*",
+        ),
+        (
+            'by="topic"',
+            (1, 3),
+            {},
+            "recall@1: no question has topic='rare' now, and 2 questions had it in the baseline. *",
+        ),
+    ],
+)
+def test_questions_that_lose_the_tag_of_their_slice_are_counted(project, slices, lost, tags, line):
+    """Else a slice would pass as soon as its worst questions are no longer in it."""
+
+    def retag(names, **new):
+        path = project.evalset(40)
+        records = [json.loads(text) for text in path.read_text().splitlines()]
+        path.write_text(
+            "\n".join(json.dumps(each | (new if each["id"] in names else {})) for each in records)
+        )
+
+    names = {f"q{number}" for number in lost}
+    retag(names if "rare" in line else (), tags={"topic": "rare"})
+    project.test(RECALL.replace("0.02", f"0.02, {slices}"))
+    project.run(UPDATE, passed=1)
+    project.lose(*lost)
+    project.run(failed=1)
+    retag(names, tags=tags)
+    project.run("--rageval=require_baseline=true", errors=1, shows=line)
+    project.run(
+        passed=1, shows=f"warning: *{line.removeprefix('recall@1: ').removeprefix('recall@1 where ')[12:]}"
+    )
+    project.run(UPDATE, passed=1)
+    project.run("--rageval=require_baseline=true", passed=1)
+
+
 def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
     project.evalset(16)
     project.test(RECALL.replace("0.02", '0.02, by="topic"'))
