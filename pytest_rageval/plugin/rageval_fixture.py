@@ -1,7 +1,8 @@
 """`Rageval`, the object that tests receive as `rageval`; and the conversion of a pytest item to a `MarkedTest`."""
 
 import inspect
-from collections.abc import Callable, Generator, Sequence
+import sys
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -26,6 +27,10 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 REPETITION: Final = "__pytest_repeat_step_number"  # a parameter of tests that pytest-repeat repeats
+
+PATCHES: Final = frozenset(
+    {"monkeypatch", "mocker"}
+)  # fixtures with which the body of a test may change the retriever
 
 COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
 """The fixtures whose parameters are part of the system under test."""
@@ -203,6 +208,35 @@ def marked_test(item: pytest.Item, reference: Callable[[], object]) -> MarkedTes
             if _function_and_evalset(other) == _function_and_evalset(item)
         },
     )
+
+
+def configuration_of(item: pytest.Item) -> Hashable:
+    """Return what differs between tests whose fixtures may configure the same retriever differently.
+
+    These are the fixtures of the project that are not of the session, with their parameters, and the methods that set
+    up a module, class or test. A test that can patch in its body has a configuration of its own.
+    """
+    info: Any = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return ()
+    if not PATCHES.isdisjoint(info.argnames):
+        return item.nodeid
+    parameters: Mapping[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    definitions = {name: each[-1] for name, each in info.name2fixturedefs.items() if each}
+    return tuple(
+        (each.func, *(id(parameters[key]) for key in sorted({name, *each.argnames} & parameters.keys())))
+        for name, each in sorted(definitions.items())
+        if _may_configure(name, each)
+    )
+
+
+def _may_configure(name: str, definition: Any) -> bool:
+    if definition.scope == "session":
+        return False
+    module = getattr(definition.func, "__module__", "")
+    if module.startswith(("_pytest.", "pytest_rageval.")):
+        return name.startswith(("_xunit_setup_", "_unittest_setUp"))
+    return "site-packages" not in Path(getattr(sys.modules.get(module), "__file__", None) or "").parts
 
 
 def _function_and_evalset(item: pytest.Item) -> tuple[object, ...]:

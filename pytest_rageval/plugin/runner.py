@@ -280,13 +280,13 @@ class EvaluationPlugin:
         """Evaluate the markers of a test, and return the object that the test receives."""
         # Invalid prompts are an error even if generator and judge are the user's own, which do not use them.
         parse_prompts(prompts)
-        from pytest_rageval.plugin.rageval_fixture import Rageval, marked_test  # noqa: PLC0415 - see session
+        from pytest_rageval.plugin.rageval_fixture import Rageval, configuration_of, marked_test  # noqa: PLC0415 - see session
         from pytest_rageval.run.inputs import Components  # noqa: PLC0415
         from pytest_rageval.run.test import TestRun  # noqa: PLC0415
 
         test = TestRun(
             self.process.session,
-            Components(retriever, generator, judge, added=components),
+            Components(retriever, generator, judge, added=components, configuration=configuration_of(item)),
             marked_test(item, reference),
             sharing_alpha=self._tests_sharing_alpha(item.session),
             room=self._room,
@@ -336,9 +336,10 @@ class EvaluationPlugin:
         self.process.begin_test(item.nodeid)
         names = getattr(item, "fixturenames", None)
         has_marker = any(map(item.get_closest_marker, EVALUATED_MARKERS))
-        if names is not None and "rageval" not in names and has_marker:
-            # A new list, because the items of a parametrized test share one list.
-            item.fixturenames = [*names, "rageval"]  # type: ignore[attr-defined]
+        if names is not None and ("rageval" in names or has_marker):
+            # The last one: other fixtures of the test may configure what is evaluated. A new list, because the items of
+            # a parametrized test share one list.
+            item.fixturenames = [*(name for name in names if name != "rageval"), "rageval"]  # type: ignore[attr-defined]
 
     def check_thresholds(self, item: pytest.Item) -> None:
         """Fail a test if a score of its markers is out of bounds, or if a marker had no effect."""

@@ -1,7 +1,7 @@
 """The inputs of tests: the user's components, and the pipelines that tests share."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -37,13 +37,17 @@ CIRCULAR_JUDGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The values of the user's fixtures, and in `added` those of the fixtures that extensions declare."""
+    """The values of the user's fixtures, and in `added` those of the fixtures that extensions declare.
+
+    `configuration` differs between tests whose other fixtures may configure the same components differently.
+    """
 
     retriever: object
     generator: object
     judge: object
     reference: object = None
     added: Mapping[str, object] = field(default_factory=dict)
+    configuration: Hashable = ()
 
     @property
     def user_defined(self) -> list[str]:
@@ -61,7 +65,7 @@ class Components:
 
 
 class Pipelines:
-    """A cache of pipelines: tests with the same components share one pipeline and its repeats."""
+    """A cache of pipelines: tests with the same components and configuration share one pipeline and its repeats."""
 
     def __init__(self, session: BaseSession, loop: BackgroundEventLoop, cached: Callable[[], int]) -> None:
         self._session = session
@@ -69,7 +73,7 @@ class Pipelines:
         self._registry = session.registry
         self._loop = loop
         self._cached = cached
-        self._pipelines: dict[tuple[int, ...], tuple[Components, list[Pipeline]]] = {}
+        self._pipelines: dict[tuple[Hashable, ...], tuple[Components, list[Pipeline]]] = {}
         self._drawn: dict[tuple[Pipeline, DrawSettings], list[Pipeline]] = {}
         self._user_functions: list[UserCallable] = []
         self._remarks = Counter[str]()  # of what is called in place of the user's functions
@@ -79,8 +83,8 @@ class Pipelines:
         return self.with_repeats(components)[0]
 
     def with_repeats(self, components: Components) -> list[Pipeline]:
-        *parts, added = (getattr(components, each.name) for each in fields(components))
-        key = tuple(map(id, (*parts, *added.values())))
+        *parts, added, configuration = (getattr(components, each.name) for each in fields(components))
+        key = (configuration, *map(id, (*parts, *added.values())))
         if key not in self._pipelines:
             first = self._build(components)
             repeats = [first.repetition(n) for n in range(1, self._session.runs)]

@@ -41,7 +41,7 @@ from pytest_rageval.models import messages as reply
 from pytest_rageval.models import prompt_rendering as continuing
 from pytest_rageval.models.messages import without_reasoning
 from pytest_rageval.models.prompt_rendering import DEFAULT_PROMPTS, fence_token
-from pytest_rageval.models.prompts import CRITERIA, fence
+from pytest_rageval.models.prompts import CRITERIA, fence, single_spaced
 from pytest_rageval.models.sender import UnsupportedParams
 from pytest_rageval.reports import html as page
 from pytest_rageval.reports import layout
@@ -214,6 +214,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "prompts without fences": lambda text: DEFAULT_PROMPTS.without_fences().fill(
         "same_answer", text, [text], text
     ),
+    "prompts.single_spaced": single_spaced,
     "prompts of the local model": lambda text: continuing.few_shot_answer_prompt(text, [text]),
     "near_duplicates.words": near_duplicates.words,
     "near_duplicates.shingles": lambda text: near_duplicates.shingles(text, 8),

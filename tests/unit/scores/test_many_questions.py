@@ -22,7 +22,7 @@ from pytest_rageval.scores.pipeline import Pipeline
 
 SPECS = ("recall@5", "ndcg@10", "mrr@10")
 MANY = 2 * MAX_CONCURRENCY
-LIMIT = 2_000  # bytes
+LIMIT = 2_200  # bytes
 
 
 def _examples(questions: int) -> list[Example]:
