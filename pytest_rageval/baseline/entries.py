@@ -56,9 +56,8 @@ class BaselineEntry(TypedDict):
     """A test.
 
     `questions` has the digest of each question by example id, and `tags` those of its tags by which a threshold with a
-    bound on a drop selects slices. `shares_alpha` is False if no marker of the test has a
-    `max_drop` whose burden is a drop. `served` has, by model, the names that servers reported for it, if they differ
-    from the name of the model. Extensions add keys of their own.
+    bound on a drop selects slices. `shares_alpha` is False if no marker of the test has a `max_drop` whose burden is a
+    drop. `served` has, by model, the names that servers reported for it. Extensions add keys of their own.
     """
 
     questions: dict[str, str]

@@ -15,7 +15,7 @@ from pytest_rageval.lib.text import counted, join_counted, printable
 from pytest_rageval.models.usage import usage_lines
 from pytest_rageval.reports.build import sliced_name
 from pytest_rageval.reports.document import QuestionEntry, ScoreEntry, TestEntry
-from pytest_rageval.reports.gated_tests import change_lines, missing_lines, remark_lines
+from pytest_rageval.reports.gated_tests import change_lines, failing_gates, missing_lines, remark_lines
 from pytest_rageval.reports.layout import AddedSection, html_entities, wrap_text
 from pytest_rageval.reports.notes import change_text
 from pytest_rageval.reports.questions import NOTHING, expected_text, questions_text, score_text
@@ -155,13 +155,11 @@ def _sections(document: Mapping[str, Any], added: Iterable[AddedSection]) -> Ite
         verdict, remedy = verdict_remedy
         items = [f"> {MARKS['fail']} {_code(verdict, MAX_REASON_LENGTH)}  ", f"> {_code(remedy, None)}"]
         yield Section("line on the suite", items, min_items=2)
-    table, further_scores = _tables(tests)
-    yield table
     gate = document.get("gate", {})
-    if heading_items_remedy := list(missing_lines(gate)):
-        heading, *items, remedy = heading_items_remedy
-        items = [f"- {_code(line.strip(), MAX_REASON_LENGTH)}" for line in items]
-        yield Section("missing test", items, [heading, ""], ["", remedy], min_items=4)
+    table, further_scores = _tables(tests)
+    # What fails the run without a score that fails comes first.
+    missing = _missing_tests(gate)
+    yield from (missing, table) if failing_gates(gate) else (table, missing)
     yield Section("change of the baseline", _quoted(change_lines(gate)), min_items=4)
     warnings = _quoted([*remark_lines(gate), *warning_lines(document["tests"])])
     yield Section("warning", warnings, min_items=2, max_items=4)
@@ -266,6 +264,13 @@ def _test_cell(nodeid: str) -> str:
     """Return the node id of a test as code, with places where a narrow column may break it."""
     parts = re.split(r"(?<=::)|(?<=[_/])", _cut(nodeid, MAX_NAME_LENGTH))
     return f"<code>{'<wbr>'.join(map(html_entities, parts))}</code>"
+
+
+def _missing_tests(gate: Mapping[str, Any]) -> Section:
+    heading, *lines, remedy = list(missing_lines(gate)) or ["", ""]
+    items = [f"- {_code(line.strip(), MAX_REASON_LENGTH)}" for line in lines]
+    mark = f"{MARKS['fail']} fail: " if failing_gates(gate) else ""
+    return Section("missing test", items, [f"{mark}{heading}", ""], ["", remedy], min_items=4)
 
 
 def _keep_together(text: str) -> str:

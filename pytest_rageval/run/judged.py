@@ -349,8 +349,8 @@ def _baseline_entry(
         entry["shares_alpha"] = False
     for added in test.session.hook.pytest_rageval_baseline_entry(test=test):
         entry |= cast("BaselineEntry", added)
-    if renamed := {model: names for model, names in served.items() if names != [model]}:
-        entry["served"] = renamed
+    if served:
+        entry["served"] = dict(served)
     return entry
 
 

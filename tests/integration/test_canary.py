@@ -162,19 +162,20 @@ def test_a_canary_is_not_recorded(project, llm):
     assert (project.path / "replies.jsonl").read_text(encoding="utf-8").splitlines() == lines
 
 
-def test_another_served_model_is_named(project, llm):
-    llm.served = "m1-2026-01"
+@pytest.mark.parametrize("served", ["m1-2026-01", "m1"])
+def test_another_served_model_is_named(project, llm, served):
+    llm.served = served
     _baseline(project, llm)
     tests = project.read("rageval_baseline.json")["tests"]
-    assert tests["test_it.py::test_gate"]["served"] == {"m1": ["m1-2026-01"]}
+    assert tests["test_it.py::test_gate"]["served"] == {"m1": [served]}
     project.run("--rageval-report=report.json").stdout.no_fnmatch_line("*was served as*")
-    assert _report(project)["served"] == {"m1": ["m1-2026-01"]}
+    assert _report(project)["served"] == {"m1": [served]}
     llm.served = "m1-2026-07"
     project.run(
         "--rageval-refresh",
         "-q",
         passed=1,
-        shows="warning: test_it.py::test_gate: m1 was served as m1-2026-01 in the baseline and is as m1-2026-07 now: *",
+        shows=f"warning: test_it.py::test_gate: m1 was served as {served} in the baseline and is as m1-2026-07 now: *",
     )
 
 

@@ -288,8 +288,9 @@ def _settings_notes(before: ReportDocument, after: ReportDocument) -> Iterator[s
             **document.get("settings", {}),
             # Questions are matched by id, even if their texts differ.
             **{
-                f"eval set of {test['nodeid']}": str((test.get("evalset") or {}).get("digest"))[:12]
+                f"eval set of {test['nodeid']}": str(evalset.get("digest"))[:12]
                 for test in document["tests"]
+                if (evalset := test.get("evalset"))  # a test that was skipped has none
             },
         }
         for document in (before, after)
