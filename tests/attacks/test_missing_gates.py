@@ -51,6 +51,7 @@ def test_a_gated_test_that_was_not_compared_fails_the_run(gated, body, reason):
     [*_, test] = [test for test in document["gate"]["missing"] if test["nodeid"] == "test_it.py::test_gate"]
     assert not test["allowed"]
     markdown = (gated.path / "report.md").read_text(encoding="utf-8")
+    assert "\n\n❌ fail: " in markdown.partition("| verdict |")[0]
     page = (gated.path / "report.html").read_text(encoding="utf-8")
     for report in (markdown, page):
         assert "gated tests missing" in report

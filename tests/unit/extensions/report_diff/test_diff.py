@@ -107,6 +107,15 @@ def test_only_questions_with_two_scores_are_compared(diff):
     assert "note: only in b.json: recall@3 where topic='x' of test_r.py::test_found" in out
 
 
+def test_the_eval_set_of_a_skipped_test_does_not_differ(diff):
+    report(Path("a.json"), entry("recall@3", {"q1": 1.0}))
+    skipped = {"nodeid": "test_r.py::test_found", "outcome": "skipped", "evalset": None, "scores": []}
+    report(Path("b.json"), tests=[skipped])
+    out, _ = diff()
+    assert "eval set of" not in out
+    assert "only in a.json: recall@3" in out
+
+
 def test_scores_without_a_common_question_have_no_difference(diff):
     out, _ = diff(entry("recall@3", {"q1": 1.0}), entry("recall@3", {"q2": 0.0}))
     assert re.search(r"recall@3 +1\.000 +0\.000 +- +- +- +0 +0 +0 +0\n", out)
