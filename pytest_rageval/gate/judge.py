@@ -116,9 +116,11 @@ def _slices(
         values = _tag_values(whole, threshold.by)
     except RagevalError as error:
         return error
+    outside = sum(outcome.example.tags.get(threshold.by) in (None, []) for outcome in whole.outcomes)
     slices = []
     for value in values:
-        part = Slice(replace(threshold, where={**threshold.where, threshold.by: value}), baseline)
+        where = {**threshold.where, threshold.by: value}
+        part = Slice(replace(threshold, where=where), baseline, outside=outside)
         try:
             part.score = whole.where(**part.threshold.where)
         except RagevalError as error:
@@ -188,6 +190,7 @@ def _slice_result(part: Slice, blind: str) -> ThresholdResult:
         and part.threshold.uses_baseline
         and part.comparison is None,
         deterministic=part.baseline.deterministic,
+        outside=part.outside,
     )
 
 

@@ -203,6 +203,7 @@ class ThresholdResult:
         ratio: the comparison of `max_ratio` with the reference; None without it.
         changes: the questions of the whole eval set that cannot be compared with the baseline; None without a baseline.
         is_new: whether the threshold compares with a baseline that does not have the score yet.
+        outside: with `by`, the number of questions that do not have the tag, and are in no slice.
     """
 
     threshold: Threshold
@@ -217,6 +218,7 @@ class ThresholdResult:
     changes: "QuestionChanges | None" = None
     is_new: bool = False
     deterministic: bool = False
+    outside: int = 0
 
     @property
     def stopped_early(self) -> bool:
@@ -237,7 +239,8 @@ class Slice:
     """A threshold on a single slice, with its comparisons and tests, which are filled in step by step.
 
     In an update `comparison_input` compares the score with itself, as the next run will begin. `error` and
-    `anchor_error` say why a comparison is missing; `changes` are those of the whole eval set.
+    `anchor_error` say why a comparison is missing; `changes` are those of the whole eval set; `outside`: see
+    `ThresholdResult`.
     """
 
     threshold: Threshold
@@ -252,6 +255,7 @@ class Slice:
     early: PartialEvaluation | None = None
     ratio: RatioTestResult | None = None
     changes: "QuestionChanges | None" = None
+    outside: int = 0
     warnings: list[str] = field(default_factory=list)
 
     @property

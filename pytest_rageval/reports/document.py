@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import inf
-from typing import Annotated, Any, Literal, NamedTuple, Required, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, TypedDict
 
 
 class Between(NamedTuple):
@@ -263,6 +263,7 @@ class SlicesEntry(TypedDict):
 
     tag: str
     slices: list[SliceEntry]
+    outside: NotRequired[Count]
 
 
 class ScoreEntry(TypedDict, total=False):

@@ -182,7 +182,7 @@ def slices_entry(result: "ThresholdResult") -> dict[str, object]:
         }
         for part in result.slices
     ]
-    return {"by": {"tag": tag, "slices": slices}}
+    return {"by": {"tag": tag, "slices": slices, **({"outside": result.outside} if result.outside else {})}}
 
 
 def mean_entry(score: Score | None) -> dict[str, object]:
@@ -209,8 +209,10 @@ def _slices_text(entry: "ScoreEntry") -> str:
         f"{item['value']} {'-' if item['mean'] is None else format(item['mean'], '.3f')} {item['verdict']}"
         for item in entry["by"]["slices"][1:]
     ]
-    worst = f"the worst of {len(others) + 1} by {entry['by']['tag']}"
-    return f"{worst}; then {', '.join(others)}" if others else worst
+    tag, outside = entry["by"]["tag"], entry["by"].get("outside", 0)
+    worst = f"the worst of {len(others) + 1} by {tag}"
+    then = f"; then {', '.join(others)}" if others else ""
+    return f"{worst}{then}{f'; {outside} without {tag} are in none of them' if outside else ''}"
 
 
 def slice_warnings(entry: "ScoreEntry") -> Iterator[tuple[dict[str, object], str]]:

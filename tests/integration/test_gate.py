@@ -224,6 +224,18 @@ def test_questions_that_lose_the_tag_of_their_slice_are_counted(project, slices,
     project.run("--rageval=require_baseline=true", passed=1)
 
 
+def test_questions_without_the_tag_are_counted_beside_the_slices(project):
+    path = project.evalset(6)
+    path.write_text(path.read_text().replace('"tags": {"topic": "odd"}', '"tags": {}', 2))
+    project.test(RECALL.replace("max_drop=0.02", 'min=0.5, by="topic"'))
+    project.run(
+        "--rageval-report=report.json",
+        passed=1,
+        shows="*: the worst of 2 by topic; then odd 1.000 pass; 2 without topic are in none of them",
+    )
+    assert project.read()["tests"][0]["scores"][0]["by"]["outside"] == 2
+
+
 def test_an_error_for_one_slice_does_not_hide_a_failure_of_another(project):
     project.evalset(16)
     project.test(RECALL.replace("0.02", '0.02, by="topic"'))
