@@ -313,14 +313,14 @@ def accept_entry(broken: Iterable[Collection[str]]) -> dict[str, str]:
     return {"accept": "bounds" if "bounds" in violated else "update"} if "baseline" in violated else {}
 
 
-def accept_line(accept: str, argument: str, merge: str = "") -> str:
+def accept_lines(accept: str, argument: str, merge: str = "") -> list[str]:
     """Return how to accept the drops of a test by its value of the key `accept`; see `update_command` for `merge`."""
     command = update_command([argument], merge)
     if accept == "bounds":
         # `rageval merge` reads the bounds from the reports of the shards.
         again = ", run the tests again" if merge else ""
-        return f"accept this drop: change min or max in the test{again}, then run {command}"
-    return f"accept this drop{' and all other changes' if merge else ''}: {command}"
+        return [f"accept this drop: change min or max in the test{again}, then", f"  {command}"]
+    return [f"accept this drop{' and all other changes' if merge else ''}: {command}"]
 
 
 def gains_text(test: "TestEntry") -> str:

@@ -21,7 +21,7 @@ from pytest_rageval.gate.verdict import BaselineLookup, PartialEvaluation, Thres
 from pytest_rageval.lib.lazy import Lazy
 from pytest_rageval.options.settings import MODEL_USES, Settings
 from pytest_rageval.reports.build import TestEntryBuilder, error_entry, score_entry, threshold_result_entry
-from pytest_rageval.reports.terminal import accept_entry, accept_line
+from pytest_rageval.reports.terminal import accept_entry, accept_lines
 from pytest_rageval.run import MarkedTest
 from pytest_rageval.run.base import BaseSession, TestRecord
 from pytest_rageval.scores.definition import ScoreDef
@@ -368,7 +368,7 @@ def _failure_text(
     failed: Sequence[ThresholdResult], room: "Room", marked: MarkedTest, settings: Settings
 ) -> str:
     argument = marked.argument or marked.nodeid
-    steps = [accept_line(how, argument, marked.merge) for how in _accept(failed, settings).values()]
+    steps = joined(accept_lines(how, argument, marked.merge) for how in _accept(failed, settings).values())
     files = [path for path in settings.report if isinstance(path, Path)]
     report = os.path.relpath(files[0]) if files else ""
     return "\n".join(failure_lines(failed, room, report=report, after=steps))

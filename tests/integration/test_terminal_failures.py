@@ -97,7 +97,7 @@ def test_a_drop_that_an_update_refuses_says_what_to_change_first(project: Projec
     _worse(project, test, lost=5)
     project.run(UPDATE, shows="*its old entry is kept, as *would be lower, and out of bounds")
     update = "pytest --rageval-update-baseline test_it.py::test_gate"
-    project.run(shows=f"accept this drop: change min or max in the test, then run {update}")
+    project.run(shows=["accept this drop: change min or max in the test, then", f"  {update}"])
     project.gate("recall@1 min=0.9")
     result = project.run(failed=1)
     assert "accept this" not in str(result.stdout)

@@ -92,7 +92,7 @@ def test_a_drop_below_a_bound_needs_new_reports(shards, merge):
         threshold_of_marker["min"] = 0.9
         Path(name).write_text(json.dumps(report), encoding="utf-8")
     printed = merge(*names, status=1)
-    assert "change min or max in the test, run the tests again, then run rageval merge " in printed
+    assert "change min or max in the test, run the tests again, then\n  " in printed
 
 
 def test_options_may_be_named_as_in_tests(shards, merge):
