@@ -1,7 +1,7 @@
 """Compares the slices of thresholds with the baseline and its anchor."""
 
 from array import array
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
@@ -99,8 +99,13 @@ def emptied_slices(
     )
     old = (tags.get(threshold.by) for tags in inside)
     items = (item for value in old for item in (value if isinstance(value, list) else [value]))
-    gone = Counter(item for item in items if item is not None and item not in values)
-    for value, count in gone.items():
+    # By text: the value of a tag may be an object, which cannot be hashed.
+    by_text = defaultdict[str, list[object]](list)
+    for item in items:
+        by_text[f"{type(item).__name__} {item}"].append(item)
+    for known in (None, *values):
+        by_text.pop(f"{type(known).__name__} {known}", None)
+    for value, count in ((gone[0], len(gone)) for gone in by_text.values()):
         text = (
             f"no question has {threshold.by}={value!r} now, and {counted(count, 'question')} had it in the baseline. "
             f"Restore the tag; or, if the eval set is meant to change, write the baseline again: {before.options}"

@@ -28,9 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 REPETITION: Final = "__pytest_repeat_step_number"  # a parameter of tests that pytest-repeat repeats
 
-PATCHES: Final = frozenset(
-    {"monkeypatch", "mocker"}
-)  # fixtures with which the body of a test may change the retriever
+PATCHES: Final = frozenset({"monkeypatch", "mocker"})
+"""The fixtures with which the body of a test may change the retriever."""
 
 COMPONENTS: Final = frozenset({"rageval_retriever", "rageval_generator", "rageval_judge"})
 """The fixtures whose parameters are part of the system under test."""

@@ -359,7 +359,7 @@ def _accept(failed: Iterable[ThresholdResult], settings: Settings) -> dict[str, 
         # An update changes the file of this checkout, which is not compared with.
         return {}
     if any(result.score is not None and not any(result.score.values) for result in failed):
-        # What finds nothing is to be mended: an update refuses such a score.
+        # What finds nothing is to be mended. For rankings, an update refuses such a score.
         return {}
     return accept_entry(map(violated_bounds, failed))
 

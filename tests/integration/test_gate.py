@@ -197,6 +197,12 @@ def test_slices_are_compared_with_their_own_past(project):
             {},
             "recall@1: no question has topic='rare' now, and 2 questions had it in the baseline. *",
         ),
+        (
+            'by="topic"',
+            (1, 3),
+            {},
+            "recall@1: no question has topic={'rare': 1} now, and 2 questions had it in the baseline. *",
+        ),
     ],
 )
 def test_questions_that_lose_the_tag_of_their_slice_are_counted(project, slices, lost, tags, line):
@@ -210,7 +216,8 @@ def test_questions_that_lose_the_tag_of_their_slice_are_counted(project, slices,
         )
 
     names = {f"q{number}" for number in lost}
-    retag(names if "rare" in line else (), tags={"topic": "rare"})
+    rare = {"rare": 1} if "{'rare'" in line else "rare"
+    retag(names if "rare" in line else (), tags={"topic": rare})
     project.test(RECALL.replace("0.02", f"0.02, {slices}"))
     project.run(UPDATE, passed=1)
     project.lose(*lost)
